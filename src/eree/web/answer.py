@@ -18,7 +18,18 @@ from numpy.typing import NDArray
 from eree.errors import Refusal
 from eree.random.exact import Integers
 from eree.survey.query import Axis
-from eree.web.block import ABSENT, FLAGS, NEGATIVE, OPEN, UNRELIABLE, Block, Cell, Places, beside
+from eree.web.block import (
+    ABSENT,
+    FLAGGED,
+    FLAGS,
+    NEGATIVE,
+    OPEN,
+    UNRELIABLE,
+    Block,
+    Cell,
+    Places,
+    beside,
+)
 from eree.web.dataset import DataSet
 from eree.web.figures import Figures, combined
 from eree.web.query import Query
@@ -159,10 +170,20 @@ class Answer:
     def _on_page(self, most: int) -> int:
         return max(1, min(most, PAGE_CELLS // max(1, min(len(self.cols), PAGE_COLUMNS))))
 
-    def page(self, most: int = PAGE_ROWS) -> Answer:
-        """The page that the query asks for; refuses one that is not there."""
+    def asked(self, most: int = PAGE_ROWS) -> tuple[slice, slice]:
+        """The rows and columns of the page that the query asks for; refuses one not there."""
         rows = page_of(len(self.rows), self._on_page(most), self.query.page)
-        cols = page_of(len(self.cols), PAGE_COLUMNS, self.query.across)
+        return rows, page_of(len(self.cols), PAGE_COLUMNS, self.query.across)
+
+    def page(self, most: int = PAGE_ROWS) -> Answer:
+        """The page that the query asks for; all of the answer where it has no other."""
+        rows, cols = self.asked(most)
+        if (
+            rows.stop >= len(self.rows)
+            and cols.stop >= len(self.cols)
+            and not (rows.start or cols.start)
+        ):
+            return self
         return replace(
             self._with_rows(rows),
             cols=self.cols.taken(cols),
@@ -184,19 +205,29 @@ class Answer:
         counted = self.data.measures[self.query.measure]
         return measured(counted, self.query.share)
 
-    @property
-    def _blocks(self) -> tuple[Block, ...]:
-        return self.body, self.row_totals, self.col_totals, self.total
+    @cached_property
+    def whole(self) -> Block:
+        """All figures in a line: those of the body, the totals of rows, of columns, of all."""
+        return Block.in_a_line((self.body, self.row_totals, self.col_totals, self.total))
+
+    @cached_property
+    def parts(self) -> tuple[slice, slice, slice, slice]:
+        """Where in that line the body and the three kinds of totals are."""
+        first = self.body.values.size
+        second = first + self.row_totals.values.size
+        third = second + self.col_totals.values.size
+        ends = slice(first, second), slice(second, third), slice(third, third + 1)
+        return slice(0, first), *ends
 
     @cached_property
     def found_flags(self) -> list[str]:
         """The flags that stand on a figure of it."""
-        return [flag for flag in FLAGS if any(block.flags[flag].any() for block in self._blocks)]
+        return FLAGGED[np.bitwise_or.reduce(self.whole.flag_sums)]
 
     @cached_property
     def decimals(self) -> int:
         """As many as show every figure without rounding, so that the page adds up."""
-        return max(block.decimals for block in self._blocks)
+        return self.whole.decimals
 
     @property
     def shown_decimals(self) -> int | None:
@@ -205,13 +236,13 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data: a record for every cell, and the totals apart."""
-        rows, cols = len(self.rows), len(self.cols)
-        totals: dict[str, Any] = {"all": Json(self.total.records()[1:-1])}
+        (body, rows, cols, total), made = self.parts, self.whole.some_records
+        totals: dict[str, Any] = {"all": Json(made(total, {})[1:-1])}
         if self.query.rows and self.query.cols:
-            totals["rows"] = self.row_totals.records(self.rows.texts())
-            totals["columns"] = self.col_totals.records(self.cols.texts())
-        keys = self.rows.texts(each=cols) | self.cols.texts(times=rows)
-        return {"cells": self.body.records(keys), "totals": Json.of(totals)}
+            totals["rows"] = made(rows, self.rows.texts())
+            totals["columns"] = made(cols, self.cols.texts())
+        keys = self.rows.texts(each=len(self.cols)) | self.cols.texts(times=len(self.rows))
+        return {"cells": made(body, keys), "totals": Json.of(totals)}
 
 
 def answer(data: DataSet, query: Query) -> Answer:

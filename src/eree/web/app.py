@@ -126,7 +126,7 @@ def application(
     return Front(app, desk, refuse, get_ready)
 
 
-def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
+def _routes(site: Site, desk: Desk) -> list[Route]:
     """The addresses of pages in one language, and of all that is no page."""
     stamp = f"v={site.pages.stamp}"
 
@@ -196,7 +196,7 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
         return await desk.answer(key, work, request.receive, name)
 
     data = "/d/{name}"
-    routes: list[BaseRoute] = [
+    routes: list[Route] = [
         route("/", lambda _p, q, j: site.first(q, j)),
         route("/index.json", lambda _p, q, _j: site.first(q, True)),
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
@@ -239,7 +239,8 @@ def _routes(site: Site, desk: Desk) -> list[BaseRoute]:
         route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q))
     )
     routes.append(route(data, pages[-1][1]))
-    return routes
+    # tables are asked for most; no other pattern than those of two parts fits their addresses
+    return sorted(routes, key=lambda one: one.path.count("/") != 2)
 
 
 async def _body(request: Request) -> bytes | None:

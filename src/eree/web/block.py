@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,24 @@ class Block:
             found += self.flags[name] * (1 << number)
         return found
 
+    @classmethod
+    def in_a_line(cls, blocks: Sequence[Block]) -> Block:
+        """All figures of some blocks of one unit, one after the other."""
+
+        def joined(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([part.reshape(-1) for part in parts])
+
+        errors = [block.deviation for block in blocks if block.deviation is not None]
+        return cls(
+            joined(block.values for block in blocks),
+            blocks[0].unit,
+            joined(block.low for block in blocks),
+            joined(block.high for block in blocks),
+            joined(errors) if errors else None,
+            joined(block.margin for block in blocks),
+            {name: joined(block.flags[name] for block in blocks) for name in FLAGS},
+        )
+
     def lines(self) -> Block:
         """The same as a column, a line for each."""
         return self.taken(slice(None), None)
@@ -139,7 +157,8 @@ class Block:
             )
         )
 
-    def columns(self) -> dict[str, list[str]]:
+    @cached_property
+    def _columns(self) -> dict[str, list[str]]:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
@@ -153,7 +172,12 @@ class Block:
 
     def records(self, keys: Mapping[str, list[str]] = MappingProxyType({})) -> Json:
         """All figures as a list of objects; each may have something in front, such as its codes."""
-        return Json.rows({**keys, **self.columns()}, self.values.size)
+        return Json.rows({**keys, **self._columns}, self.values.size)
+
+    def some_records(self, places: slice, keys: Mapping[str, list[str]]) -> Json:
+        """The same of some of them."""
+        columns = {name: texts[places] for name, texts in self._columns.items()}
+        return Json.rows({**keys, **columns}, places.stop - places.start)
 
 
 def _plain(numbers: Reals, whole: bool) -> list[Any]:
@@ -164,8 +188,7 @@ def _plain(numbers: Reals, whole: bool) -> list[Any]:
     return [n if not isfinite(n) or n % 1 else int(n) for n in found] if whole else found
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One figure of a table; `value` counts parts, of which `unit` make one."""
 
     value: int

@@ -9,10 +9,10 @@ A release never changes, so neither do answers: those asked for last are kept.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from cachetools import LRUCache
 from starlette.responses import Response
@@ -92,7 +92,7 @@ class Kept(Response):
         if reply.status == 405:
             self.raw_headers.append((b"allow", b"GET, HEAD"))
         # weak, because it is the same for the plain body and for the packed one
-        self.tag = b'W/"' + hashlib.sha256(reply.body).hexdigest()[:24].encode() + b'"'
+        self.tag = b'W/"' + blake2b(reply.body, digest_size=12).hexdigest().encode() + b'"'
         self.weight = len(reply.body) + 2_000  # with some for the bookkeeping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -59,7 +59,7 @@ class Figures:
             return np.arange(len(self), dtype=np.int64)
         return combined(self.axes, self.places, len(self))
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """How many bytes its numbers take."""
         own = (self.values, self.low, self.high, *(self.places or ()))

@@ -49,6 +49,7 @@ class Machines:
 
     def __init__(self, data_sets: tuple[DataSet, ...], home: str, branding: Branding) -> None:
         self._found, self._home, self._branding = data_sets, home.rstrip("/"), branding
+        self._known: dict[str, tuple[str, str]] = {}
 
     def robots(self) -> Reply:
         """Pages may be found; each query is one of countless, and need not be."""
@@ -202,7 +203,9 @@ class Machines:
         data, about = given.get("data"), given.get("about")
         site = self._branding.name or "eree"
         title = site if about is None else str(about.caption)
-        said = f"Data sets of {site}, with their errors." if data is None else self._described(data)
+        said, known = f"Data sets of {site}, with their errors.", ""
+        if data is not None:
+            said, known = self._said_of(data)
         address = f"{self._home}{prefix}{here}"
         cards = {
             "og:type": "website",
@@ -215,11 +218,17 @@ class Machines:
         lines += [f'<meta property="{n}" content="{escape(text)}">' for n, text in cards.items()]
         lines.append(f'<meta name="description" content="{escape(said[:300])}">')
         if data is not None and given.get("tab") in ("", "about"):
+            lines.append(f'<script type="application/ld+json">{known}</script>')
+        return "\n".join(lines) + "\n"
+
+    def _said_of(self, data: DataSet) -> tuple[str, str]:
+        """What is said of a data set on all of its pages, and as schema.org has it."""
+        if data.name not in self._known:
             text = json.dumps(self.schema_org(data), ensure_ascii=False)
             for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
                 text = text.replace(sign, code)
-            lines.append(f'<script type="application/ld+json">{text}</script>')
-        return "\n".join(lines) + "\n"
+            self._known[data.name] = self._described(data), text
+        return self._known[data.name]
 
     def schema_org(self, data: DataSet) -> dict[str, Any]:
         """A data set as schema.org has them."""

@@ -60,9 +60,10 @@ class Site(House):
         """The table builder with its result; or the result as JSON."""
         data, asked = self._asked(name, query)
         made = answer(data, asked)
-        page = made.page()  # refuses one that is not there
         if as_json:
+            made.asked()  # refuses a page that is not there
             return self._with_metadata(data, asked, made.as_json())
+        page = made.page()
         return self._data_page(
             "table.html",
             data,

@@ -60,9 +60,9 @@ def number(value: float, decimals: int) -> str:
     if decimals < 0:
         value, decimals = round(value, decimals), 0
     shown = f"{value:,.{decimals}f}"
-    if not shown.strip("-0.,"):
-        shown = shown.removeprefix("-")
-    return shown.replace("-", MINUS)
+    if shown[0] != "-":
+        return shown
+    return f"{MINUS if shown.strip('-0.,') else ''}{shown[1:]}"
 
 
 def _outwards(value: float, decimals: int, side: Callable[[float], int]) -> str:
@@ -74,11 +74,17 @@ def _outwards(value: float, decimals: int, side: Callable[[float], int]) -> str:
 
 def interval(cell: Cell, decimals: int | None) -> str:
     """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
-    kept = places(cell, decimals)
-    low = _outwards(cell.low, kept, floor)
-    if isinf(cell.high):
+    low, high = ends(cell, decimals)
+    if not high:
         return say("%(low)s or more", low=low)
-    return say("%(low)s to %(high)s", low=low, high=_outwards(cell.high, kept, ceil))
+    return say("%(low)s to %(high)s", low=low, high=high)
+
+
+def ends(cell: Cell, decimals: int | None) -> tuple[str, str]:
+    """The ends of an interval; the high one is empty where nothing bounds the figure."""
+    kept = places(cell, decimals)
+    high = "" if isinf(cell.high) else _outwards(cell.high, kept, ceil)
+    return _outwards(cell.low, kept, floor), high
 
 
 def error(cell: Cell, kind: Error, decimals: int | None) -> str:
@@ -181,16 +187,16 @@ class Grouped:
 
 def bars(answer: Answer) -> Bars:
     """A bar for every row of an answer without columns."""
-    cells = [answer.body.cell(i, 0) for i in range(min(len(answer.rows), MOST_BARS))]
+    cells = answer.body.cells[:MOST_BARS]
     labels = [answer.rows.labels(i) for i in range(len(cells))]
     return _bars(answer, cells, labels, _scale(cells))
 
 
 def grouped(answer: Answer, *, panels: bool) -> Grouped:
     """The bars of every row together, or of every column in a panel of its own."""
-    rows, cols = range(len(answer.rows)), range(len(answer.cols))
-    cells = [[answer.body.cell(i, j) for j in cols] for i in rows]
-    scale = _scale([cell for line in cells for cell in line])
+    wide, every = len(answer.cols), answer.body.cells
+    cells = [every[wide * row : wide * (row + 1)] for row in range(len(answer.rows))]
+    scale = _scale(every)
     outer, inner = (answer.cols, answer.rows) if panels else (answer.rows, answer.cols)
     lines = [list(line) for line in zip(*cells, strict=True)] if panels else cells
     labels = [inner.labels(k) for k in range(len(inner))]
@@ -298,7 +304,7 @@ def heat_map(answer: Answer) -> HeatMap:
     found = []
     for i in range(rows):
         name = " · ".join(answer.rows.labels(i)) or spoken(say("All"))
-        cells = [answer.body.cell(i, j) for j in range(cols)]
+        cells = answer.body.cells[cols * i : cols * (i + 1)]
         fields = tuple(
             _field(cell, top, f"{name}, {column}", answer.shown_decimals)
             for cell, column in zip(cells, columns, strict=True)

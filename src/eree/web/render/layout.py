@@ -5,16 +5,17 @@ Every subtotal is a figure of its own, summed up from signed values, with an err
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from math import inf
+from typing import NamedTuple
 
 from markupsafe import escape
 
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, FLAG_NAMES, Block, Cell
-from eree.web.render.charts import error, figure
+from eree.web.render.charts import ends, error, figure
 from eree.web.words import say, spoken
 
 Places = tuple[int, ...]
@@ -23,10 +24,13 @@ Part = tuple[Block, Mapping[Places, int]]
 #: Letters of a line on paper, of a heading of a row and of one of a column: at most, and at least.
 PAPER, PAPER_SIDE, PAPER_COLUMN = 100, 20, 10
 TOTAL = say("Total")
+BETWEEN, GIVE = say("%(low)s to %(high)s"), say("give or take %(margin)s")
 
 
 def marks(cell: Cell) -> str:
     """The flags of a figure, but for the one that says that it is 0, as HTML."""
+    if not cell.flags:
+        return ""
     words = [(name, spoken(FLAG_NAMES[name])) for name in cell.flags if name != ABSENT]
     return "".join(
         f'<span class="flag {name}" title="{word}" aria-hidden="true">{name[0]}</span>'
@@ -37,12 +41,16 @@ def marks(cell: Cell) -> str:
 
 def marked(cell: Cell, decimals: int | None) -> str:
     """A figure with its flags as HTML; its decimals stand back."""
-    whole, point, rest = figure(cell, decimals).partition(".")
-    return f"{marks(cell)}{whole}" + (f'<span class="rest">.{rest}</span>' if point else "")
+    return f"{marks(cell)}{divided(figure(cell, decimals))}"
 
 
-@dataclass(frozen=True)
-class Line:
+def divided(shown: str) -> str:
+    """A figure as HTML; its decimals stand back."""
+    whole, point, rest = shown.partition(".")
+    return f'{whole}<span class="rest">.{rest}</span>' if point else whole
+
+
+class Line(NamedTuple):
     """A row or a column: `places` of its codes; a subtotal has fewer of them than there are axes.
 
     `number` says which row or column of the answer it is, -1 for a subtotal.
@@ -52,8 +60,7 @@ class Line:
     number: int
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading that stands over, or beside, one or more lines."""
 
     name: str
@@ -83,8 +90,7 @@ class Heading:
 Headed = tuple[list[tuple[int, Heading]], str]
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A cell of the page, with the names of the headings that it belongs to.
 
     `inside` is what stands in it, as HTML: figures and words of ours alone.
@@ -111,12 +117,23 @@ class Row:
     kind: str
 
     def html(self) -> str:
-        """Its cells."""
-        return "".join(shown.html(shown.headings) for shown in self.cells)
+        """Its headings and cells, with names where headings are nested."""
+        if not (self.cells and self.cells[0].headings):
+            return "".join([self._start, *self._plain])
+        named = [heading.html(nested=True) for heading in self.headings]
+        return "".join([*named, *[shown.html(shown.headings) for shown in self.cells]])
 
     def on_paper(self, sheet: Sheet) -> str:
-        """Those of its cells that a sheet has; headings have no names there."""
-        return "".join(shown.html("") for shown in self.cells[sheet.first : sheet.last])
+        """The same with those of its cells that a sheet has; headings have no names there."""
+        return "".join([self._start, *self._plain[sheet.first : sheet.last]])
+
+    @cached_property
+    def _start(self) -> str:
+        return "".join([heading.html(nested=False) for heading in self.headings])
+
+    @cached_property
+    def _plain(self) -> list[str]:
+        return [shown.html("") for shown in self.cells]
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,7 @@ class Layout:
 
     def __init__(self, page: Answer, whole: Answer) -> None:
         self.page, self._query = page, page.query
+        self._wide, self._decimals = len(page.cols), page.shown_decimals
         wanted = page.query.subtotals and not page.query.share
         self._rows = _lines(page.rows, whole.rows, wanted)
         self._cols = _lines(page.cols, whole.cols, wanted)
@@ -140,6 +158,15 @@ class Layout:
         self._row_heads = _headings(page.rows, self._rows, "r")
         self._col_heads = _headings(page.cols, self._cols, "c")
         self._parts: dict[tuple[int, int], Part] = {}
+        self._cells = [page.whole.cells[part] for part in page.parts]
+        self._marks: dict[tuple[str, ...], str] = {}
+        self._between, self._give = spoken(BETWEEN), spoken(GIVE)
+        # what columns are and how they are headed, and that of the totals of rows
+        totals = [("total", "c-total")] if self.totals else []
+        self._kinds = [
+            ("" if col.number >= 0 else "subtotal", names or "c0-0")
+            for col, (_, names) in zip(self._cols, self._col_heads, strict=True)
+        ] + totals
 
     @property
     def corner(self) -> Sequence[str]:
@@ -169,20 +196,33 @@ class Layout:
             found[0].append(Heading("c-total", spoken(TOTAL), "", 1, depth, "col", "total"))
         return found
 
+    def heads(self, line: Sequence[Heading], *, on_paper: bool = False) -> str:
+        """A row of column headings."""
+        nested = self.nested and not on_paper
+        return "".join([heading.html(nested, column=True) for heading in line])
+
     @cached_property
     def rows(self) -> list[Row]:
         """The rows of the body."""
         found = []
         for line, (own, names) in zip(self._rows, self._row_heads, strict=True):
             kind = "" if line.number >= 0 else "subtotal"
-            headings = tuple(heading for _, heading in own)
-            found.append(Row(headings, tuple(self._cells(line, names)), kind))
+            headings = tuple([heading for _, heading in own])
+            found.append(Row(headings, self._shown(line, names), kind))
         return found
+
+    def body(self, sheet: Sheet | None = None) -> str:
+        """The rows of the body, or what of them is on a sheet of paper."""
+        lines = []
+        for row in self.rows:
+            kind = f' class="{row.kind}"' if row.kind else ""
+            lines.append(f"<tr{kind}>{row.html() if sheet is None else row.on_paper(sheet)}</tr>")
+        return ("\n" if sheet is None else "").join(lines)
 
     @cached_property
     def foot(self) -> Row:
         """The totals of the columns."""
-        return Row((), tuple(self._cells(None, "r-total")), "")
+        return Row((), self._shown(None, "r-total"), "")
 
     @cached_property
     def sheets(self) -> list[Sheet]:
@@ -216,41 +256,54 @@ class Layout:
         figures = max(len(figure(shown.cell, decimals)) + 2, 0.9 * len(said))
         return 2 + max(PAPER_COLUMN, figures, min(word, 16))
 
-    def _cells(self, row: Line | None, names: str) -> Iterator[Shown]:
-        for j, col in enumerate(self._cols):
-            both = f"{names} {self._col_heads[j][1] or 'c0-0'}"
-            kind = "" if col.number >= 0 else "subtotal"
-            yield self._shown(self._cell(row, col), kind, both)
-        if self.totals:
-            yield self._shown(self._cell(row, None), "total", f"{names} c-total")
+    def _shown(self, row: Line | None, names: str) -> tuple[Shown, ...]:
+        """The cells of a row, or of the foot; their headings are named where they are nested."""
+        columns: list[Line | None] = [*self._cols, None] if self.totals else [*self._cols]
+        cells, inside = [self._cell(row, col) for col in columns], self._inside
+        if not self.nested:
+            return tuple(
+                [
+                    Shown(cell, kind, "", inside(cell))
+                    for cell, (kind, _) in zip(cells, self._kinds, strict=True)
+                ]
+            )
+        return tuple(
+            [
+                Shown(cell, kind, f"{names} {own}", inside(cell))
+                for cell, (kind, own) in zip(cells, self._kinds, strict=True)
+            ]
+        )
 
-    def _shown(self, cell: Cell, kind: str, headings: str) -> Shown:
-        """A cell with what stands in it; its headings are named where they are nested."""
+    def _inside(self, cell: Cell) -> str:
+        """What stands in a cell: its figure with its error, as HTML."""
         if ABSENT in cell.flags:
-            inside = '<span class="none">0</span>'
+            return '<span class="none">0</span>'
+        decimals, query = self._decimals, self._query
+        if (flags := self._marks.get(cell.flags)) is None:
+            flags = self._marks[cell.flags] = marks(cell)
+        estimate = f'<span class="estimate">{flags}{divided(figure(cell, decimals))}</span>'
+        if query.measure != "jobs" or (query.share and cell.margin == 0):
+            return estimate
+        if query.show == "interval" and cell.high != inf:
+            low, high = ends(cell, decimals)
+            said = self._between % {"low": low, "high": high}
         else:
-            decimals = self.page.shown_decimals
-            inside = f'<span class="estimate">{marked(cell, decimals)}</span>'
-            if self._query.measure == "jobs" and not (self._query.share and cell.margin == 0):
-                said = spoken(error(cell, self._query.show, decimals))
-                if said.startswith("±"):  # which few readers of screens say
-                    words = spoken(say("give or take %(margin)s", margin=said[1:]))
-                    said = (
-                        f'<span aria-hidden="true">{said}</span><span class="sr">, {words}</span>'
-                    )
-                inside += f'<span class="error">{said}</span>'
-        return Shown(cell, kind, headings if self.nested else "", inside)
+            said = spoken(error(cell, query.show, decimals))
+        if said[:1] == "±":  # which few readers of screens say
+            words = self._give % {"margin": said[1:]}
+            said = f'<span aria-hidden="true">{said}</span><span class="sr">, {words}</span>'
+        return f'{estimate}<span class="error">{said}</span>'
 
     def _cell(self, row: Line | None, col: Line | None) -> Cell:
-        page = self.page
+        body, row_totals, col_totals, total = self._cells
         if row is None and col is None:
-            return page.total.cells[0]
+            return total[0]
         if row is None and col is not None and col.number >= 0:
-            return page.col_totals.cells[col.number]
+            return col_totals[col.number]
         if col is None and row is not None and row.number >= 0:
-            return page.row_totals.cells[row.number]
-        if row is not None and col is not None and min(row.number, col.number) >= 0:
-            return page.body.cells[row.number * len(page.cols) + col.number]
+            return row_totals[row.number]
+        if row is not None and col is not None and row.number >= 0 <= col.number:
+            return body[row.number * self._wide + col.number]
         here: Places = () if row is None else row.places
         there: Places = () if col is None else col.places
         block, known = self._sums(len(here), len(there))
@@ -303,7 +356,8 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
             start = line.places[: level + 1]
             if before[: level + 1] == start:
                 continue
-            span, last = _span(lines[place:], start), level == depth - 1
+            last = level == depth - 1
+            span = 1 if last else _span(lines, place, start)
             spans = (span, 1) if letter == "c" else (1, span)
             axis, scope = side.axes[level], along if last else f"{along}group"
             label, code = axis.labels[start[-1]], axis.codes[start[-1]]
@@ -322,6 +376,9 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
     return found
 
 
-def _span(lines: Sequence[Line], start: Places) -> int:
-    """How many lines in a row begin with the same places."""
-    return sum(1 for _ in takewhile(lambda line: line.places[: len(start)] == start, lines))
+def _span(lines: Sequence[Line], place: int, start: Places) -> int:
+    """How many lines in a row, from a place on, begin with the same places."""
+    end = place
+    while end < len(lines) and lines[end].places[: len(start)] == start:
+        end += 1
+    return end - place

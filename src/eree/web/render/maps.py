@@ -150,7 +150,7 @@ class Picture:
             )
         figures = data.figures(self.query.asked())
         side, block = in_a_line(data, figures)
-        cells = [block.cell(i) for i in range(len(side))]
+        cells = block.cells
         self.decimals = block.decimals if query.exact else None
         there = [i for i, cell in enumerate(cells) if ABSENT not in cell.flags]
         shades = classes([cells[i].value for i in there])

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
+from sys import getsizeof
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import DictLoader, Environment, StrictUndefined
-from jinja2.runtime import Macro
-from markupsafe import Markup
+from jinja2 import DictLoader, Environment, StrictUndefined, Template, nodes
+from jinja2.runtime import Context, Macro
+from jinja2.visitor import NodeTransformer
+from markupsafe import Markup, escape
 
 import eree
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
@@ -45,8 +48,8 @@ KINDS = {
 SHORT_LIST = 24
 #: A longer list of codes is cut, and says so.
 MOST_LINES = 600
-#: Parts of pages that are kept, all of forms.
-MOST_PARTS = 1_000
+#: Bytes of parts of pages that are kept, all of forms.
+MOST_PARTS = 16 << 20
 #: Words that the script shows, which come with every page that is not English.
 SCRIPT = (
     say("Copy"),
@@ -56,10 +59,53 @@ SCRIPT = (
     say("The search got no answer; press Find."),
 )
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}
+#: What is put into a text.
+_PART = re.compile(r"%\((\w+)\)s")
 #: A link within the tool; texts of others cannot look like one, because quotes in them are escaped.
 _LINK = re.compile(r'(?<!hreflang="[a-z]{2}") (?:href|action)="(?=/(?!static/))')
 #: The same of any kind, which gets the path of the public address.
 _OURS = re.compile(r'\b(?:href|src|action|formaction)="(?=/)')
+
+
+class _Translated(NodeTransformer):
+    """Puts the texts of a template into it, in the language that is spoken meanwhile."""
+
+    def visit_Call(self, node: nodes.Call) -> nodes.Expr:  # noqa: N802 - as the visitor has it
+        self.generic_visit(node)
+        match node:
+            case nodes.Call(
+                node=nodes.Name(name="_" | "gettext"), args=[nodes.Const(value=str(key))]
+            ):
+                given = {one.key: one.value for one in node.kwargs}
+                texts = _PART.split(translated(key))
+                texts[::2] = [text.replace("%%", "%") for text in texts[::2]]
+                parts: list[nodes.Expr] = [nodes.TemplateData(text) for text in texts]
+                parts[1::2] = [given[name] for name in texts[1::2]]
+                return nodes.Concat(parts) if given else parts[0]
+        return node
+
+
+class _Template(Template):
+    """A template whose macros need nothing of the page that takes them."""
+
+    def _get_default_module(self, _context: Context | None = None) -> Any:
+        return super()._get_default_module()
+
+
+class _Templates(Environment):
+    """Templates in one language."""
+
+    template_class = _Template
+
+    def __init__(self, language: Mapping[str, str], **given: Any) -> None:
+        super().__init__(**given)
+        self._language = language
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        found = super()._parse(source, name, filename)
+        with speaking_by(self._language):
+            _Translated().visit(found)
+        return found
 
 
 class Pages:
@@ -82,7 +128,14 @@ class Pages:
         self.static["style.css"] += branding.style
         if branding.logo:
             self.static[branding.logo] = branding.picture
-        self._environment = Environment(
+        self._parts, self._held = dict[tuple[object, ...], str](), 0
+        self._templates = {
+            code: self._in_language(code, sources, home) for code in branding.languages
+        }
+
+    def _in_language(self, code: str, sources: Mapping[str, str], home: str) -> _Templates:
+        found = _Templates(
+            language(code),
             loader=DictLoader(sources),
             autoescape=True,
             undefined=StrictUndefined,
@@ -91,20 +144,17 @@ class Pages:
             extensions=["jinja2.ext.i18n"],
             finalize=spoken,
         )
-        translate: Any = self._environment  # what the extension adds is not typed
+        translate: Any = found  # what the extension adds is not typed
         translate.install_gettext_callables(translated, translated_number, newstyle=True)
-        self._parts: dict[tuple[object, ...], str] = {}
-        self._environment.filters |= {"spoken": spoken, "begun": begun}
-        self._environment.globals |= {
-            "_": _in_words,
-            "gettext": _in_words,
+        found.filters |= {"spoken": spoken, "begun": begun}
+        found.globals |= {
             "once": self._once,
             "variable_key": _variable_key,
             "figures_key": _figures_key,
             "version": eree.__version__,
             "stamp": self.stamp,
             "home": home,
-            "site": branding,
+            "site": self.branding,
             "languages": languages(),
             "prefix": self.prefix,
             "script_words": _script_words,
@@ -123,6 +173,9 @@ class Pages:
             "number": number,
             "in_english": _in_english,
             "verdict": lambda word: spoken(_VERDICTS[word]),
+            "ticked": _ticked,
+            "kept_codes": _kept_codes,
+            "without": lambda found, names: [v for v in found if v.name not in names],
             "carried": carried,
             "written": written,
             "quoted": quoted,
@@ -136,11 +189,13 @@ class Pages:
             },
             "Markup": Markup,
         }
+        return found
 
     def compile(self) -> None:
         """Compile all templates; otherwise each is compiled when it is first asked for."""
-        for name in self._environment.list_templates():
-            self._environment.get_template(name)
+        for found in self._templates.values():
+            for name in found.list_templates():
+                found.get_template(name)
 
     def _once(self, macro: Macro, key: tuple[object, ...] | None, *given: Any) -> str:
         """A part of a page; where it has a key, it is made once for all pages."""
@@ -149,9 +204,12 @@ class Pages:
         found = self._parts.get(key)
         if found is None:
             found = macro(*given)
-            if len(self._parts) >= MOST_PARTS:
-                self._parts.clear()
-            self._parts[key] = found
+            own = getsizeof(found) + 1_000  # with some for the bookkeeping
+            if self._held + own > MOST_PARTS:
+                self._parts, self._held = {}, 0
+            if own <= MOST_PARTS // 8:
+                self._parts[key] = found
+                self._held += own
         return found
 
     def prefix(self, code: str) -> str:
@@ -171,7 +229,7 @@ class Pages:
         """
         known = {"language": code, "here": here}
         with speaking_by(language(code)):
-            made = self._environment.get_template(template).render(known | given)
+            made = self._templates[code].get_template(template).render(known | given)
         if prefix := self.prefix(code):
             made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
         if template != "error.html":
@@ -202,10 +260,23 @@ def _figures_key(language: str, data: DataSet, query: Query, tab: str) -> tuple[
     return language, data.name, tab, *own, query.subtotals, query.exact, nested
 
 
-def _in_words(key: str, **given: Any) -> Markup:
-    """A text of a template in the language of the page; what is given is escaped."""
-    text = Markup(translated(key))  # noqa: S704 - texts of ours alone
-    return text % given if given or "%" in text else text
+def _ticked(listed: Markup, kept: Sequence[str]) -> Markup:
+    """A list of codes in a form, in which those that a filter keeps are ticked."""
+    found = str(listed)
+    for code in kept:  # quotation marks in texts are escaped
+        value = f'value="{escape(code)}"'
+        found = found.replace(f"{value}>", f"{value} checked>")
+    return Markup(found)  # noqa: S704 - it was escaped when it was made
+
+
+def _kept_codes(variable: Variable, kept: Sequence[str]) -> Markup:
+    """The codes that a filter keeps of countless ones, ticked."""
+    name, found = escape(variable.name), []
+    for code in kept:
+        ticked = f'<input type="checkbox" name="where.{name}" value="{escape(code)}" checked>'
+        said = escape(spoken(variable.describe(code)))
+        found.append(f"<li><label>{ticked} {said}</label></li>")
+    return Markup("".join(found))  # noqa: S704 - what is not ours is escaped
 
 
 def begun(text: str) -> str:
