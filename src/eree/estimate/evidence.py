@@ -126,6 +126,16 @@ class CalibratedTable:
     fit: Fit | None = None
     sums: bool = True
 
+    def ends(
+        self, noisy: Integers, cells: Integers, starts: Integers, level: float
+    ) -> tuple[Integers, Integers]:
+        """Ends for sums of runs of cells; where sums are not known, for those of one cell alone."""
+        made = self.calibrated
+        if self.sums:
+            return made.sum_ends(noisy, cells, starts, level)
+        down, up = made.cell_reach(level, cells[starts] // made.cells)
+        return ends_around(*(numbers.astype(np.float64) for numbers in (noisy, up, down)))
+
     def joint_ends(
         self, noisy: Integers, cells: Integers, starts: Integers, miss: float
     ) -> tuple[Integers, Integers]:

@@ -190,7 +190,7 @@ class Areas:
         if simultaneous:
             low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
         else:
-            low, high = known.calibrated.sum_ends(self.sums, self.place, self.starts, level)
+            low, high = known.ends(self.sums, self.place, self.starts, level)
         return self._or_guaranteed(low, high, miss)
 
     def ends_around(
