@@ -19,7 +19,7 @@ import eree
 from eree.survey.query import Query as CubeQuery
 from eree.survey.shape import Impossible
 from eree.web.answer import TooLarge, answer
-from eree.web.block import ABSENT, NEGATIVE, Cell
+from eree.web.block import ABSENT, NEGATIVE, Cell, beside
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
@@ -167,6 +167,29 @@ def test_an_answer_has_the_figures_of_four_tables_of_the_cube(
         records = json.loads(block.records())
         cells = [block.cell(*place) for place in np.ndindex(block.values.shape)]
         assert records == [recorded(cell) for cell in cells]
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_plain_data_and_flags_of_an_answer_are_those_of_its_parts(
+    catalogue: Catalogue, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.sampled_from(catalogue.data_sets))
+    query = data.draw(queries(chosen, 2))
+    found = answer(chosen, query)
+    made = {name: json.loads(text) for name, text in found.as_json().items()}
+    parts = [(made["cells"], found.body), ([made["totals"]["all"]], found.total)]
+    if query.rows and query.cols:
+        totals = made["totals"]
+        parts += [(totals["rows"], found.row_totals), (totals["columns"], found.col_totals)]
+    names = {*query.by, *beside(query.by)}
+    flags = set()
+    for records, block in parts:
+        plain = [{n: value for n, value in one.items() if n not in names} for one in records]
+        assert plain == json.loads(block.records())
+        assert [list(cell.flags) for cell in block.cells] == [one["flags"] for one in records]
+        flags |= {flag for one in records for flag in one["flags"]}
+    assert flags == {*found.found_flags} and found.decimals == max(b.decimals for _, b in parts)
 
 
 def recorded(cell: Cell) -> dict[str, Any]:

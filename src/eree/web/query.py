@@ -100,9 +100,9 @@ class Query:
         found += [(name, YES) for name in _TICKED if getattr(self, name)]
         return [*found, ("show", self.show)]
 
-    def address(self) -> str:
-        """The query string."""
-        return self._address
+    def address(self, own: Sequence[tuple[str, str]] = ()) -> str:
+        """The query string, with settings behind it that belong to one page alone."""
+        return f"{self._address}&{written(own)}" if own else self._address
 
     @cached_property
     def _address(self) -> str:
@@ -319,7 +319,7 @@ class Sent:
     def address(self, data: DataSet) -> str:
         """The address to go on to."""
         page = f"/{self.page}" if self.page else ""
-        return f"/d/{data.name}{page}?{written([*self.query.pairs(), *self.extras])}"
+        return f"/d/{data.name}{page}?{self.query.address(self.extras)}"
 
 
 def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:

@@ -324,7 +324,7 @@ class Site(House):
         tab = template.removesuffix(".html").replace("table", "")
         own = [*given.get("extras", ()), *given.pop("own", ())]
         page = given.pop("here", f"/{tab}" if tab else "")
-        here = f"/d/{data.name}{page}?{written(query.pairs() + own)}"
+        here = f"/d/{data.name}{page}?{query.address(own)}"
         known = {
             "data": data,
             "query": query,

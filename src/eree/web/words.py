@@ -58,9 +58,10 @@ def say(key: str, **given: Any) -> Said:
 
 def spoken(text: Any) -> Any:
     """A text in the language of the page; what was not said by `say` stays as it is."""
-    if isinstance(text, Joined):
+    kind = type(text)
+    if kind is Joined:
         return spoken(text.between).join(map(spoken, text.parts))
-    if not isinstance(text, Said):
+    if kind is not Said:
         return text
     found = translated(text.key)
     if not text.given:

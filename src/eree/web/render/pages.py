@@ -22,7 +22,7 @@ from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
 from eree.web.branding import Branding
 from eree.web.dataset import ERRORS, DataSet, Variable
 from eree.web.machines import Machines
-from eree.web.query import CONFIDENCES, SORTS, Query, carried, quoted, written
+from eree.web.query import CONFIDENCES, SORTS, Query, carried, quoted
 from eree.web.render.charts import decision_line, interval, number, rank_line
 from eree.web.render.layout import marked, marks
 from eree.web.shares import SHARES
@@ -177,7 +177,6 @@ class Pages:
             "kept_codes": _kept_codes,
             "without": lambda found, names: [v for v in found if v.name not in names],
             "carried": carried,
-            "written": written,
             "quoted": quoted,
             "rank_line": rank_line,
             "decision_line": decision_line,
@@ -260,13 +259,19 @@ def _figures_key(language: str, data: DataSet, query: Query, tab: str) -> tuple[
     return language, data.name, tab, *own, query.subtotals, query.exact, nested
 
 
-def _ticked(listed: Markup, kept: Sequence[str]) -> Markup:
-    """A list of codes in a form, in which those that a filter keeps are ticked."""
-    found = str(listed)
+def _ticked(variable: Variable, listed: Markup, kept: Sequence[str]) -> Markup:
+    """The codes of a form, of which those are ticked that a filter keeps.
+
+    Before them is what it keeps that has no line of its own: a group of one code, or a list.
+    """
+    found, others = str(listed), []
     for code in kept:  # quotation marks in texts are escaped
         value = f'value="{escape(code)}"'
-        found = found.replace(f"{value}>", f"{value} checked>")
-    return Markup(found)  # noqa: S704 - it was escaped when it was made
+        if f"{value}>" in found:
+            found = found.replace(f"{value}>", f"{value} checked>")
+        else:
+            others.append(code)
+    return _kept_codes(variable, others) + Markup(found)  # noqa: S704 - it is escaped already
 
 
 def _kept_codes(variable: Variable, kept: Sequence[str]) -> Markup:
