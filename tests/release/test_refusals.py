@@ -36,7 +36,7 @@ from eree.policy.plain_data import guarantee_of
 from eree.release import plan as planning
 from eree.release.price import Measurement
 from eree.release.record import RECORD, digest_of, file_digest
-from eree.verification.tables import _is_twin
+from eree.verification.rows import _is_twin
 from offices import TOTAL, settings, table, text
 from town import Town
 from uses import eree_command

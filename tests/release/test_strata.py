@@ -19,7 +19,7 @@ import eree_study
 from eree.policy.plain_data import guarantee_of
 from eree.release.measure import TableMeasure
 from eree.release.price import measurement_for
-from eree.verification.tables import row_faults
+from eree.verification.rows import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
 CUT = 40

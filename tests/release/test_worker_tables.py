@@ -25,6 +25,7 @@ from eree.release.contents import SCALED_TO
 from eree.release.measure import TableMeasure
 from eree.release.price import Measurement, measurement_for
 from eree.release.record import RECORD, digest_of, file_digest
+from eree.verification import rows as rechecked
 from eree.workload import ScaleEach
 from offices import privacy, settings, table
 
@@ -271,6 +272,23 @@ def test_bounds_that_were_made_to_look_right_are_found(
             release, rows.set_column(place, rows.field(SCALED_TO), pa.array(changed))
         )
         assert any(rule.startswith(words) for rule in faults), faults
+
+
+def test_ends_are_made_again_piece_by_piece(
+    population: eree.Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(population, mechanism="two-stage-clip")
+    ledger = eree.Ledger.create(tmp_path / "l.db", made.total, data_set="data")
+    release = eree.publish(made, population, ledger=ledger, out=tmp_path / "out")
+    rows, words = release.table("t"), "low and high are not the ends that the noisy counts give"
+    for most in (1, 20, len(rows)):  # a group at least
+        monkeypatch.setattr(rechecked, "_AT_ONCE", most)
+        assert eree.verify(release, ledger=ledger).sound
+    monkeypatch.setattr(rechecked, "_AT_ONCE", 20)
+    low, place = rows["low"].to_numpy(), rows.column_names.index("low")
+    for row in (0, 19, 20, len(rows) - 1):
+        changed = pa.array(low + (np.arange(len(low)) == row))
+        assert words in rewritten(release, rows.set_column(place, rows.field("low"), changed))
 
 
 def rewritten(release: eree.Release, rows: pa.Table) -> list[str]:

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
-import pyarrow.parquet as parquet
 
 from eree.budget.compose import Charge, kept_workplaces, together
 from eree.errors import Refusal
 from eree.estimate.estimates import FOLDER, faults_of_estimates
-from eree.estimate.size_distribution import told_apart
 from eree.estimate.strata import misplaced, unmade
-from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism
 from eree.partial import is_partial
 from eree.policy.neighbours import exact, plain
 from eree.policy.plain_data import guarantee_of
 from eree.policy.protected import Protected, read_protected
 from eree.policy.schema import Schema
-from eree.release.contents import SCALED_TO, counted_by, schema_of
+from eree.release.contents import counted_by, schema_of
 from eree.release.draw import PlannedTable, draws_of
-from eree.release.measure import TableMeasure, measure_of
+from eree.release.measure import measure_of
 from eree.release.members import MEMBERS, Members
 from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
 from eree.release.release import AREAS, Release
 from eree.verification.areas import area_faults
 from eree.verification.recheck import Progress, Recheck
-from eree.workload import SizeProfile
+from eree.verification.rows import row_faults
 
 
 class TableRecheck(Recheck):
@@ -216,6 +211,7 @@ class TableRecheck(Recheck):
         measure = measure_of(schema, counted_by(schema, table), measurement, level)
         for rule in row_faults(self.release.folder / "tables", table, measure):
             self.fault(table["name"], rule, f"tables/{table['name']}.parquet")
+        pa.default_memory_pool().release_unused()
 
     # ---------------------------------------------------------------- the price and the ledger
 
@@ -255,140 +251,3 @@ def _totals(release: Release, schema: Schema, table: PlannedTable) -> pa.Table:
     groups = rows.select([*own, "workplaces"]).take(np.arange(0, rows.num_rows, size))
     sums = rows["noisy"].to_numpy().reshape(-1, size).sum(axis=1)
     return groups.append_column("noisy", pa.array(sums))
-
-
-def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) -> Iterator[str]:
-    """What is wrong with the rows of a table, from public things alone."""
-    file, profile = folder / f"{table['name']}.parquet", measure.marginal
-    pooled = isinstance(profile, SizeProfile)  # rows of all groups have empty fields
-    try:
-        columns = parquet.read_schema(file)
-        texts = [] if pooled else [f.name for f in columns if pa.types.is_string(f.type)]
-        rows = parquet.ParquetFile(file, read_dictionary=texts).read()
-        rows.validate(full=True)  # a forged file may point outside its dictionaries
-        rows = rows.unify_dictionaries()
-        if not columns.equals(measure.columns) or rows.num_rows != table["rows"]:
-            yield "has other columns or another number of rows than the record says"
-            return
-        alike = _is_twin(file.with_suffix(".csv"), rows, measure.columns, pooled=pooled)
-    except (OSError, ValueError, pa.ArrowException):  # a name that is not UTF-8 is a ValueError
-        yield "cannot be read"
-        return
-    if not alike:
-        yield "differs from its CSV twin"
-    if isinstance(profile, SizeProfile):
-        yield from _profile_faults(rows, measure, profile)
-        return
-    noisy = rows["noisy"].to_numpy()
-    if not (rows["employment"].to_numpy() == np.maximum(noisy, 0)).all():
-        yield "employment is not the noisy count, or zero where that is negative"
-    if rows.num_rows % measure.measurement.worker_cells:
-        yield "has cells without some of their worker cells"
-        return
-    yield from _strange_keys(rows, measure)
-    if _has_one_twice(rows, measure):
-        yield "has two rows for one cell"
-    numbers = {name: rows[name].to_numpy() for name in ("noisy", "workplaces")}
-    if measure.measurement.clips:
-        numbers[SCALED_TO] = rows[SCALED_TO].to_numpy()
-        bounds = numbers[SCALED_TO].reshape(-1, measure.measurement.worker_cells)
-        if not ((bounds == bounds[:, :1]) & (bounds >= 1)).all():
-            yield "has groups without one bound of 1 or more for all their cells"
-            return
-    low, high = measure.ends(numbers)
-    said = rows["high"].fill_null(pa.scalar(UNBOUNDED, pa.int64())).to_numpy()
-    if not ((rows["low"].to_numpy() == low).all() and (said == high).all()):
-        yield "low and high are not the ends that the noisy counts give"
-    if not (rows["workplaces"].to_numpy() >= 1).all():
-        yield "has cells without workplaces"
-
-
-def _is_twin(path: Path, rows: pa.Table, columns: pa.Schema, *, pooled: bool) -> bool:
-    """Whether a CSV file has the same rows; it is read piece by piece."""
-    kinds = arrow_csv.ConvertOptions(
-        column_types=columns, strings_can_be_null=pooled, quoted_strings_can_be_null=False
-    )
-    start = 0
-    with arrow_csv.open_csv(path, convert_options=kinds) as pieces:
-        if pieces.schema.names != columns.names:
-            return False
-        for piece in pieces:
-            own = rows.slice(start, piece.num_rows).cast(columns)
-            if not pa.Table.from_batches([piece]).cast(columns).equals(own):
-                return False
-            start += piece.num_rows
-    return start == rows.num_rows
-
-
-def _has_one_twice(rows: pa.Table, measure: TableMeasure) -> bool:
-    """Whether a cell has two rows, in a table whose groups have each worker cell once."""
-    size, known = measure.measurement.worker_cells, measure.schema.attributes
-    first = rows.take(np.arange(0, rows.num_rows, size))
-    keys = [name for name in measure.marginal.by if known[name].owner == "workplace"]
-    # as values, because a forged dictionary may have one of them twice
-    own = first.select(keys).cast(pa.schema([measure.columns.field(name) for name in keys]))
-    return len(told_apart(own.columns)[0]) < first.num_rows
-
-
-def _profile_faults(rows: pa.Table, measure: TableMeasure, profile: SizeProfile) -> Iterator[str]:
-    """What is wrong with the rows of a size profile: its groups first, then all of them at once."""
-    own = [size for size, pooled in zip(profile.sizes, profile.pooled, strict=True) if not pooled]
-    over_all = profile.sizes[len(own) :]
-    number = rows.num_rows - (len(over_all) if rows.num_rows else 0)
-    groups = number // len(own) if own else 0
-    if rows["at_least"].to_pylist() != [*own * groups, *(over_all if rows.num_rows else ())]:
-        yield "does not have every threshold of every group in its place"
-        return
-    first, rest = rows.slice(0, number), rows.slice(number)
-    keys = list(profile.by)
-    if any(first[key].null_count or rest[key].null_count < len(rest) for key in keys):
-        yield "has rows of a group among those of all, or of all among those of a group"
-        return
-    if first.group_by([*keys, "workplaces"]).aggregate([]).num_rows > groups or (
-        first.group_by([*keys, "at_least"]).aggregate([]).num_rows < number
-    ):
-        yield "has two numbers of workplaces for one group, or two groups that are one"
-    yield from _strange_keys(first, measure)
-    workplaces, noisy = rows["workplaces"].to_numpy(), rows["noisy"].to_numpy()
-    whole = workplaces[: number : len(own)].sum() if own else workplaces[:1].sum()
-    if not (workplaces >= 1).all() or not (workplaces[number:] == whole).all():
-        yield "has groups without workplaces, or others in all of them than in each"
-    if not (rows["number"].to_numpy() == np.clip(noisy, 0, workplaces)).all():
-        yield "number is not the noisy one within 0 and the workplaces of its group"
-    low, high = measure.ends({"noisy": noisy, "workplaces": workplaces})
-    if not ((rows["low"].to_numpy() == low).all() and (rows["high"].to_numpy() == high).all()):
-        yield "low and high are not the ends that the noisy numbers give"
-
-
-def _strange_keys(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:
-    """Rows that are no cells of the table, or stand where no cell of their group is expected."""
-    size, known = measure.measurement.worker_cells, measure.schema.attributes
-    attributes = [known[name] for name in measure.marginal.by]
-    workers = [a for a in attributes if a.owner == "worker"]
-    cells = list(product(*(range(len(a.values or ())) for a in workers)))
-    for i, attribute in enumerate(workers):
-        places = {value: place for place, value in enumerate(attribute.values or ())}
-        column = _encoded(rows[attribute.name])
-        own = np.array(
-            [places.get(value, -1) for value in column.dictionary.to_pylist()], dtype=int
-        )
-        found = own[column.indices.to_numpy()].reshape(-1, size)
-        if not (found == [cell[i] for cell in cells]).all():
-            yield f"does not have every value of {attribute.name} in its place in every group"
-            return
-    kept = kept_workplaces(measure.schema, measure.marginal.where)
-    for attribute in (a for a in attributes if a.owner == "workplace"):
-        column = _encoded(rows[attribute.name])
-        codes = column.indices.to_numpy().reshape(-1, size)
-        if not (codes == codes[:, :1]).all():
-            yield f"has groups of more than one {attribute.name}"
-        known_values = measure.marginal.where.get(attribute.name, attribute.values)
-        declared = kept.get(attribute.name, known_values)  # groups of the column may filter it too
-        if declared is not None and not set(column.dictionary.to_pylist()) <= set(declared):
-            yield f"has values of {attribute.name} that the record does not declare or keep"
-
-
-def _encoded(column: pa.ChunkedArray[Any]) -> Any:
-    """A column as places in a dictionary of its values."""
-    whole: Any = column.combine_chunks()
-    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
