@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from eree.web.cubes import CubeSet
 from eree.web.dataset import Variable
 from eree.web.desk import Limits
 from eree.web.linked import LinkedTable
+from eree.web.notes import by_period, notes
+from eree.web.query import Query
 from eree.web.render.maps import maps_of
 from eree.web.site import Site
 from processes import PATIENCE
@@ -375,6 +378,21 @@ def test_tables_that_were_noised_apart_say_so(client: TestClient, catalogue: Cat
         assert ("need not agree" in client.get(f"/d/{data.name}").text) == apart
         notes = client.get(f"/d/{data.name}.json").json()["metadata"]["notes"]
         assert any("need not agree" in note for note in notes) == apart
+
+
+def test_noise_of_another_period_is_not_the_only_difference(
+    tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = tables["jobs"], copy(tables["jobs"]), copy(tables["jobs"])
+    for data, period in ((one, "2025"), (two, "2026"), (three, "")):
+        record = {**data.release.record, "period": period}
+        monkeypatch.setattr(data, "release", replace(data.release, record=record))
+    assert by_period(one, (two, three)) == ((three,), (two,))
+    assert by_period(three, (one, two)) == ((one, two), ())
+    query = Query(("place",))
+    found = " ".join(notes(one, query, (two,)))
+    assert "of other periods" in found and "need not agree" not in found
+    assert "of other periods" not in " ".join(notes(one, query, (three,)))
 
 
 def test_variables_that_share_a_name_alone_are_told_apart(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable
 from fractions import Fraction
 from html import unescape
 from urllib.parse import quote
@@ -10,8 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import eree
-from eree.web.comparison import damages, money, ranking, threshold
+from eree.survey.query import Axis
+from eree.web.comparison import ranking, threshold
 from eree.web.cubes import CubeSet
+from eree.web.damages import called, code_of, damages, money
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
 
@@ -90,10 +95,12 @@ def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
     [
         ("a", "line 1 of the damage must have 1 code and an amount"),
         ("a 1 2", "the damage in line 1 must be a number"),
-        ("a 1,25", "the damage in line 1 must be a number"),
+        ("a 1,25", "a comma is no decimal point: write 1.25 in line 1"),
+        ("a,$1.250,5", "a comma is no decimal point: write 1250.5 in line 1"),
+        ("a,1,250", "line 1 may be read in several ways; put a semicolon"),
+        ("b -1", "the damage in line 1 must be a number"),
         ("a 1,2500", "the damage in line 1 must be a number"),
         ("a 007", "the damage in line 1 must be a number"),
-        ("b -1\na", "the damage in line 1 must be a number"),
         ("a 1\nz 1", "line 2 of the damage names 'z'"),
         ("a 1\na 2", "line 2 gives an area a second damage"),
         ("a -1", "the damage in line 1 must be a number"),
@@ -102,12 +109,18 @@ def test_groups_of_a_cube_may_have_damage(cube: CubeSet) -> None:
     ],
 )
 def test_damage_that_cannot_be_read_is_refused(text: str, why: str) -> None:
-    with pytest.raises(eree.Refusal, match=why):
-        damages(text, [frozenset("ab")])
+    _, (slip,) = damages(text, [named("ab")])
+    assert slip.reason.startswith(why)
+
+
+def named(codes: Iterable[str], **names: str) -> dict[str, str]:
+    """Areas as they may be called."""
+    return {code: code for code in codes} | {name.casefold(): c for c, name in names.items()}
 
 
 def test_damage_is_read_from_what_spreadsheets_paste() -> None:
-    found = damages("a\t1.50\r\n\n b,  2\n", [frozenset("ab")])
+    found, slips = damages("a\t1.50\r\n\n b,  2\n", [named("ab")])
+    assert not slips
     assert {codes: (one.line, one.amount) for codes, one in found.items()} == {
         ("a",): (1, Fraction(3, 2)),
         ("b",): (3, Fraction(2)),
@@ -121,20 +134,33 @@ def test_damage_is_read_from_what_spreadsheets_paste() -> None:
     "amount", ["300000", "$300000", "300,000", "$300,000", "$ 300,000.00", '"$300,000"', "300,000$"]
 )
 def test_damage_is_read_however_it_is_written(amount: str, between: str) -> None:
-    known = [frozenset({"a", "44-45"}), frozenset("xy")]
+    known = [named({"a", "44-45"}), named("xy")]
     text = f"a{between}x{between}{amount}\n44-45{between}y{between}{amount};"
-    if "," in between and amount in ("300,000", "300,000$"):  # 300 and 000 may be two fields
-        with pytest.raises(eree.Refusal, match="line 1"):
-            damages(text, known)
-        return
-    found = damages(text, known)
-    assert list(found) == [("a", "x"), ("44-45", "y")]
+    found, slips = damages(text, known)
+    assert not slips and list(found) == [("a", "x"), ("44-45", "y")]
     assert {one.amount for one in found.values()} == {300_000}
+    # 300 and 250 may be two amounts
+    _, slips = damages(text.replace("000", "250"), known)
+    assert len(slips) == 2 * ("," in between and amount in ("300,000", "300,000$"))
 
 
-def test_a_code_with_a_space_is_read_beside_a_tab() -> None:
-    (codes,) = damages("New York\t5,000", [frozenset({"New York"})])
-    assert codes == ("New York",)
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("New York\t5,000", "NY,5,000", '"NY","5,000"', '"New York, city","5,000"', "NY 5000"),
+        *("new york, CITY;5,000", "New York, city 5000", "New York, city,5,000", "  ny ; $5,000"),
+    ],
+)
+def test_an_area_is_named_by_its_code_or_its_name_quoted_or_not(line: str) -> None:
+    known = {"NY": "NY", "ny": "NY", "new york, city": "NY", "new york": "NY"}
+    found, slips = damages(line, [known])
+    assert not slips and {codes: one.amount for codes, one in found.items()} == {("NY",): 5_000}
+
+
+def test_a_name_that_two_areas_have_is_none() -> None:
+    axis = Axis("place", "Place", ("1", "2", "3", "4"), ("Up", "up", "Down", "1"))
+    known = called(axis)
+    assert [code_of(text, known) for text in ("UP", " down ", '"3"', "1")] == ["", "3", "3", "1"]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +187,48 @@ def test_a_slip_keeps_the_form_and_marks_the_line(
     assert 'value="private" checked' in text and 'value="0.95" selected' in text
     refused = client.get(f"{address}.json?{quote(query, safe='&=')}")
     assert refused.status_code == 400 and said[0] in refused.json()["error"]["message"]
+
+
+def test_all_slips_are_told_at_once(client: TestClient, tables: dict[str, LinkedTable]) -> None:
+    data = tables["jobs"]
+    there = {str(row["sector"]) for row in data.release.table("jobs").to_pylist()}
+    empty = [code for code in data.variable("sector").codes if code not in there]
+    lines = "zz 5\n62 1,25\n72 1" + "".join(f"\n{code} 7" for code in empty)
+    query = f"rows=sector&show=margin&per_job=3,50&damage={lines}"
+    text = unescape(client.get(f"/d/{data.name}/threshold?{quote(query, safe='&=')}").text)
+    form = text.partition('id="slips"')[2].partition("</ul>")[0]
+    assert form.count("<li>") == 3 + len(empty)
+    for words in ("write 3.50.", "names 'zz'", "write 1.25 in line 2"):
+        assert words in form
+    assert "above 0" not in form
+
+
+def test_files_of_rankings_and_thresholds_have_the_names_of_areas(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables["jobs"]
+    axis = data.variable("place").axis("county")
+    names = dict(zip(axis.codes, axis.labels, strict=True))
+    damage = quote(f"{axis.labels[0]};300000")
+    query = "rows=place&group.place=county&show=margin"
+    for page in (f"ranking{{}}?{query}", f"threshold{{}}?{query}&damage={damage}"):
+        address = f"/d/{data.name}/{page}"
+        areas = client.get(address.format(".json")).json()["areas"]
+        assert areas and all(area["place_label"] == names[area["place"]] for area in areas)
+        text = client.get(address.format(".csv")).text.lstrip("\ufeff")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert [row["place_label"] for row in rows] == [area["place_label"] for area in areas]
+
+
+def test_a_threshold_has_no_control_of_digits(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    """A verdict goes by every digit, so that all of them are shown."""
+    asked = f"/d/{tables['jobs'].name}/threshold?rows=sector&show=margin&damage=62%205000"
+    pages = [client.get(asked.replace("&show", f"{own}&show")).text for own in ("", "&exact=yes")]
+    for page in pages:
+        assert "Figures are rounded" not in page and "very digit" not in page
+    assert 'name="exact" value="yes"' in pages[1]  # it stays for the other pages
 
 
 def test_slips_without_areas_and_without_jobs_keep_the_form_too(

@@ -29,12 +29,13 @@ from eree.web.block import (
     Cell,
     Places,
     beside,
+    labelled,
 )
 from eree.web.dataset import DataSet
 from eree.web.figures import Figures, combined
 from eree.web.query import Query
-from eree.web.shares import measured, share, whole
-from eree.web.texts import Json
+from eree.web.shares import measured, share
+from eree.web.texts import Json, text_of
 from eree.web.words import say
 
 #: The most cells of one answer.
@@ -81,6 +82,15 @@ class Side:
             name: np.tile(np.repeat(axis.texts[places], each), times).tolist()
             for name, axis, places in zip(self.names, self.axes, self.grid.T, strict=True)
         }
+
+    def named(self) -> dict[str, list[str]]:
+        """The same with labels beside codes, as files have them."""
+        found, codes = dict[str, list[str]](), self.texts()
+        for axis, places, label in zip(self.axes, self.grid.T, labelled(self.axes), strict=True):
+            (name,) = beside((axis.name,))
+            labels = np.array([text_of(one) for one in axis.labels], dtype=object)
+            found |= {name: codes[name], label: labels[places].tolist()}
+        return found
 
     def taken(self, kept: Places) -> Side:
         """Some of them."""
@@ -277,16 +287,16 @@ def _shares(found: Answer) -> Answer:
     rows, cols, total = found.row_totals, found.col_totals, found.total
     match found.query.share:
         case "rows":
-            made = share(found.body, rows.lines()), whole(rows), share(cols, total)
+            made = share(found.body, rows.lines()), share(rows, rows), share(cols, total)
         case "cols":
-            made = share(found.body, cols), share(rows, total), whole(cols)
+            made = share(found.body, cols), share(rows, total), share(cols, cols)
         case "all":
             made = share(found.body, total), share(rows, total), share(cols, total)
         case _:
             return found
     body, row_totals, col_totals = made
     return replace(
-        found, body=body, row_totals=row_totals, col_totals=col_totals, total=whole(total)
+        found, body=body, row_totals=row_totals, col_totals=col_totals, total=share(total, total)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import isfinite, isnan
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.random.exact import Integers
+from eree.survey.query import Axis
 from eree.web.figures import Mask, Reals
 from eree.web.texts import Json, text_of, texts_of
 from eree.web.words import say
@@ -50,7 +51,10 @@ Places = NDArray[np.intp] | slice | None
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Figures in the shape of a table, or of its totals."""
+    """Figures in the shape of a table, or of its totals.
+
+    Where a share is not known, its low end, its high end and its margin are no numbers.
+    """
 
     values: Integers
     unit: int
@@ -62,8 +66,8 @@ class Block:
 
     @cached_property
     def jobs(self) -> Reals:
-        """The estimates in whole units."""
-        return self.values / self.unit
+        """The estimates in whole units; no numbers where they are not known."""
+        return np.where(np.isnan(self.low), np.nan, self.values / self.unit)
 
     @cached_property
     def relative(self) -> Reals:
@@ -77,7 +81,12 @@ class Block:
     @property
     def decimals(self) -> int:
         """As many as show every figure without rounding."""
-        return 3 if self.unit > 1 and (self.values % self.unit).any() else 0
+        return digits(self.unit) if (self.values % self.unit).any() else 0
+
+    @property
+    def digits(self) -> int:
+        """Decimals of files: finer than its figures, so that these lie within their intervals."""
+        return max(3, digits(self.unit))
 
     @cached_property
     def flag_sums(self) -> Integers:
@@ -162,7 +171,7 @@ class Block:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
-        rounded = np.round(reals, 4).reshape(len(reals), -1)
+        rounded = np.round(reals, max(4, self.digits)).reshape(len(reals), -1)
         whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
         estimates = self.values if self.unit == 1 else self.jobs
         columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]
@@ -204,6 +213,28 @@ class Cell(NamedTuple):
     def estimate(self) -> int | float:
         """The estimate as a number."""
         return self.value if self.unit == 1 else self.value / self.unit
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a figure at all: a share of a total of 0 or less is none."""
+        return not isnan(self.low)
+
+
+def digits(unit: int) -> int:
+    """How many decimals count parts, of which so many make one: a power of 10."""
+    return len(str(unit)) - 1
+
+
+def labelled(axes: Sequence[Axis]) -> list[str]:
+    """The names of the columns of labels in files; none is that of a variable."""
+    names = {axis.name for axis in axes}
+    found = []
+    for axis in axes:
+        label = f"{axis.name}_label"
+        while label in names:
+            label += "_"
+        found.append(label)
+    return found
 
 
 def beside(names: Iterable[str]) -> tuple[str, ...]:

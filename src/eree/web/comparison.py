@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from math import ceil, floor, isinf
-from re import fullmatch, split, sub
+from re import sub
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from eree.estimate.rank import rank_intervals
 from eree.estimate.threshold import decide
 from eree.policy.neighbours import plain
 from eree.random.exact import Integers
-from eree.web.answer import MOST_CELLS, Side, TooLarge, in_a_line
-from eree.web.block import ABSENT, Block, Cell, beside
+from eree.web.answer import MOST_CELLS, NO_SIDE, Side, TooLarge, in_a_line
+from eree.web.block import ABSENT, Block, Cell
+from eree.web.damages import Damage, Slip, called, code_of, damages, money, no_point
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS
 from eree.web.query import Query
@@ -31,20 +32,8 @@ from eree.web.words import say
 
 #: The threshold per person that disaster declarations are weighed by.
 DEFAULT_PER_JOB = "3.50"
-MOST_AREAS = 1_000
 #: Letters of all lines of damage.
 MOST_DAMAGE = 6_000
-#: An amount as people write it, with or without a comma for thousands; 1,25 is none.
-MONEY = r'[ "$]*((0|[1-9][0-9]{0,14})|[1-9][0-9]{0,2}(,[0-9]{3}){1,4})(\.[0-9]{1,4})?[ "$]*'
-
-
-@dataclass(frozen=True)
-class Slip:
-    """What cannot be read: a line of the damage, or the threshold, which is line 0."""
-
-    line: int
-    text: str
-    reason: str
 
 
 class Slips(Refusal):
@@ -104,7 +93,7 @@ class Ranking:
         """Plain data."""
         ranks = {"rank": self.ranks, "best": self.best, "worst": self.worst}
         keys = {name: texts_of(numbers.tolist()) for name, numbers in ranks.items()}
-        return {"areas": self.figures.records(keys | self.side.texts())}
+        return {"areas": self.figures.records(keys | self.side.named())}
 
 
 def ranking(data: DataSet, query: Query) -> Ranking:
@@ -155,15 +144,14 @@ def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
     if len(query.by) != 1:
         raise Refusal(say("two areas are compared by one variable; put a single one on rows"))
     axis = data.variable(query.by[0]).axis(query.groups.get(query.by[0]))
-    known = {label.casefold(): code for code, label in zip(axis.codes, axis.labels, strict=True)}
-    known |= {code.casefold(): code for code in axis.codes}
-    codes = [known.get(text.strip().casefold(), "") for text in (one, two)]
+    known = called(axis)
+    codes = [code_of(text, known) for text in (one, two)]
     for text, code in zip((one, two), codes, strict=True):
         if not code:
             said = say(
                 "%(name)s is no area here; name one by its code or its name", name=repr(text)
             )
-            raise NotKnown(said, text.strip(), known)
+            raise NotKnown(said, text.strip(), {one.casefold() for one in known})
     if codes[0] == codes[1]:
         raise Refusal(say("an area is compared with another one; name two"))
     side, block = _together(data, query, [(code,) for code in codes])
@@ -201,6 +189,7 @@ class Threshold:
     query: Query
     per_job: str
     areas: tuple[Decision, ...] = ()
+    side: Side = NO_SIDE
     figures: Block | None = None
 
     @property
@@ -221,9 +210,7 @@ class Threshold:
         """Plain data; money as exact texts."""
         if self.figures is None:
             return {"per_job": self.per_job, "areas": []}
-        codes = zip(*(area.codes for area in self.areas), strict=True)
-        keys = {
-            **dict(zip(beside(self.query.by), codes, strict=True)),
+        keys: dict[str, list[Any]] = {
             "damage": [plain(area.damage) for area in self.areas],
             "decision": [area.decision for area in self.areas],
             "damage_per_job": [
@@ -231,7 +218,8 @@ class Threshold:
             ],
         }
         texts = {name: list(map(text_of, values)) for name, values in keys.items()}
-        return {"per_job": self.per_job, "areas": self.figures.records(texts)}
+        areas = self.figures.records(self.side.named() | texts)
+        return {"per_job": self.per_job, "areas": areas}
 
 
 def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold:
@@ -246,7 +234,7 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
     slips = []
     if not (least := money(per_job)):
         why = say("the threshold per job must be above 0, such as 3.50")
-        slips.append(Slip(0, per_job, why))
+        slips.append(Slip(0, per_job, no_point(0, per_job) or why))
     if len(text) > MOST_DAMAGE:
         why = say(
             "damage has at most %(most)s characters; compare fewer areas at once",
@@ -255,16 +243,18 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
         slips.append(Slip(1, "", why))
     if text.strip() and not query.by:
         slips.append(Slip(1, "", say("a threshold needs areas; put a variable on rows")))
-    if slips or not least:
+    amounts: dict[tuple[str, ...], Damage] = {}
+    if query.by and len(text) <= MOST_DAMAGE:
+        known = [called(data.variable(n).axis(query.groups.get(n))) for n in query.by]
+        amounts, wrong = damages(text, known)
+        slips += wrong
+    if not amounts and (slips or not least):
         raise Slips(slips)
-    per_job = sub(r'[ "$,]', "", per_job)
-    if not text.strip():
-        return Threshold(data, query, per_job)
-    known = [frozenset(data.variable(n).axis(query.groups.get(n)).codes) for n in query.by]
-    amounts = damages(text, known)
+    if not amounts:
+        return Threshold(data, query, sub(r'[ "$,]', "", per_job))
     side, block = _together(data, query, list(amounts))
     where = {side.codes(i): i for i in range(len(side))}
-    if absent := [
+    slips += [
         Slip(
             one.line,
             one.text,
@@ -276,8 +266,10 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
         )
         for area, one in amounts.items()
         if area not in where
-    ]:
-        raise Slips(absent)
+    ]
+    if slips or not least:
+        raise Slips(sorted(slips, key=lambda slip: slip.line))
+    per_job = sub(r'[ "$,]', "", per_job)
     decided = []
     for area, one in amounts.items():
         cell = block.cell(where[area])
@@ -286,84 +278,8 @@ def threshold(data: DataSet, query: Query, per_job: str, text: str) -> Threshold
         verdict = decide(one.amount, least, floor(cell.low), high)
         labels = side.labels(where[area])
         decided.append(Decision(area, labels, one.amount, cell, each, verdict))
-    figures = block.taken(np.array([where[area] for area in amounts], dtype=np.intp))
-    return Threshold(data, query, per_job, tuple(decided), figures)
-
-
-@dataclass(frozen=True)
-class Damage:
-    """An amount of damage, and the line that it stands in."""
-
-    line: int
-    text: str
-    amount: Fraction
-
-
-def damages(text: str, known: Sequence[frozenset[str]]) -> dict[tuple[str, ...], Damage]:
-    """Amounts of damage by the codes of their areas, from lines such as "17031 $1,250,000.50".
-
-    Spaces, tabs, commas and semicolons stand between them; a code with a space in it needs a tab
-    or a semicolon beside it.  What cannot be read is refused, all of it at once.
-    """
-    found: dict[tuple[str, ...], Damage] = {}
-    slips: list[Slip] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip(" \t,;"):
-            continue
-        fields = _fields(line, len(known) + 1)
-        codes, amount = tuple(fields[:-1]), money(fields[-1])
-        wrong = [code for code, of in zip(codes, known, strict=False) if code not in of]
-        if len(codes) != len(known):
-            several = say("%(count)s codes", count=len(known))
-            why = say(
-                "line %(line)s of the damage must have %(codes)s and an amount, with spaces"
-                " between",
-                line=number,
-                codes=say("%(count)s code", count=1) if len(known) == 1 else several,
-            )
-        elif wrong:
-            why = say(
-                "line %(line)s of the damage names %(code)s, which is no code here",
-                line=number,
-                code=repr(wrong[0]),
-            )
-        elif codes in found:
-            why = say("line %(line)s gives an area a second damage; give it one", line=number)
-        elif amount is None:
-            why = say(
-                "the damage in line %(line)s must be a number of 0 or more, such as 1,250,000.50",
-                line=number,
-            )
-        elif len(found) >= MOST_AREAS:
-            why = say("at most %(most)s areas are compared at once", most=f"{MOST_AREAS:,}")
-        else:
-            found[codes] = Damage(number, line, amount)
-            continue
-        slips.append(Slip(number, line, why))
-    if slips:
-        raise Slips(slips)
-    return found
-
-
-def _fields(line: str, count: int) -> list[str]:
-    """The fields of a line: those of a spreadsheet, else as many as there are, the rest the last.
-
-    So an amount may have commas in it; but after a comma, which may stand between any two fields,
-    only one that is quoted or has a $.
-    """
-    told = [field.strip() for field in split(r"[\t;]", line.strip(" \t;"))]
-    if len(told) == count:
-        return told
-    whole = line.strip(" \t,;")
-    *before, last = split(r"([\s,;]+)", whole, maxsplit=count - 1)
-    if "," in last and any("," in mark for mark in before[1::2]) and last[0] not in '"$':
-        return split(r"[\s,;]+", whole)
-    return [*before[::2], last]
-
-
-def money(text: str) -> Fraction | None:
-    """An amount without rounding; none where that cannot be read."""
-    return Fraction(sub(r'[ "$,]', "", text)) if fullmatch(MONEY, text) else None
+    kept = np.array([where[area] for area in amounts], dtype=np.intp)
+    return Threshold(data, query, per_job, tuple(decided), side.taken(kept), block.taken(kept))
 
 
 def _together(

@@ -24,13 +24,13 @@ from eree.policy.plain_data import guarantee_as_json
 from eree.survey.estimates import decimals
 from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
-from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN
+from eree.web.block import ABSENT, FLAGGED, FLAGS, TAKEN, digits, labelled
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS, Reals, combined
 from eree.web.notes import notes
 from eree.web.query import Query
 from eree.web.reply import PARQUET, XLSX
-from eree.web.shares import measured
+from eree.web.shares import UNIT, measured
 from eree.web.standards import csvw, sdmx_csv
 from eree.web.words import Joined, say
 from eree.web.workbook import workbook
@@ -176,21 +176,20 @@ def tidy(answer: Answer) -> pa.Table:
     body = answer.body
     columns: dict[str, Any] = {}
     axes = _axes(answer)
-    variables = {axis.name for axis, _ in axes}
-    for axis, places in axes:
+    for (axis, places), label in zip(axes, labelled([axis for axis, _ in axes]), strict=True):
         name = f"{axis.name}_" if axis.name in TAKEN else axis.name
         columns[name] = pa.array(axis.codes, pa.string()).take(places)
-        label = f"{axis.name}_label"
-        while label in variables:
-            label += "_"
         columns[label] = pa.array(axis.labels, pa.string()).take(places)
     values = np.ascontiguousarray(body.values).reshape(-1)
-    columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
+    if body.unit == UNIT:
+        columns["estimate"] = pa.array(body.jobs.reshape(-1), from_pandas=True)
+    else:
+        columns["estimate"] = pa.array(values) if body.unit == 1 else decimals(values)
     if body.deviation is not None:
         columns["standard_error"] = pa.array(np.round(body.deviation.reshape(-1), 3))
     shown = {"low": body.low, "high": body.high, "margin": body.margin, **guaranteed(answer)}
     for name, numbers in shown.items():
-        flat = np.round(numbers.reshape(-1), 3)
+        flat = np.round(numbers.reshape(-1), body.digits)
         known = np.isfinite(flat)
         kind = pa.int64() if body.unit == 1 else pa.float64()
         whole = np.where(known, flat, 0)
@@ -290,8 +289,9 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         for number, flag in enumerate(flags.tolist())
         if flag
     }
+    whole, kept = body.unit == 1, body.digits
     flat = [
-        None if not isfinite(number) else int(number) if body.unit == 1 else round(number, 3)
+        None if not isfinite(number) else int(number) if whole else round(number, kept)
         for number in values.reshape(-1).tolist()
     ]
     dimension: dict[str, Any] = {
@@ -315,9 +315,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         "category": {
             "index": list(measured),
             "label": {key: key.replace("_", " ") for key in measured},
-            "unit": {
-                key: {"label": unit, "decimals": 0 if body.unit == 1 else 3} for key in measured
-            },
+            "unit": {key: {"label": unit, "decimals": digits(body.unit)} for key in measured},
         },
     }
     geo = [axis.name for axis, _ in axes if axis.name in answer.data.areas]

@@ -30,15 +30,20 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
             " of its largest part."
         ),
     ]
+    meaning: str
     confidence = f"{float(query.confidence):.0%}"
     if data.intervals == "calibrated":
         meaning = say(
             "Intervals (low, high) are calibrated: %(level)s of them hold the true count, if"
             " sizes of workplaces are as the release shows them; the margin of error is the farther"
-            " end. CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
-            " guaranteed_high), which rest on no sizes and are wider.",
+            " end.",
             level=confidence,
         )
+        beside = say(
+            "CSV, Excel and Parquet files have guaranteed ones beside them (guaranteed_low,"
+            " guaranteed_high), which rest on no sizes and are wider."
+        )
+        meaning = meaning if query.share else Joined(" ", (meaning, beside))
     elif data.intervals:
         meaning = say(
             "Intervals (low, high) are guaranteed: each holds the true count with a probability of"
@@ -57,22 +62,46 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
             say(
                 "Shares are quotients of signed estimates. Their intervals go from the low end of"
                 " the part by the high end of the whole to the high end by the low end, at a level"
-                " at which both hold together: they are on the safe side, and often too wide. A"
-                " share of a total that is 0 or less is not known, and stands as 0."
+                " at which both hold together: they are on the safe side, and often too wide. They"
+                " end at 0 and at 100 percent, or at the estimate where noise takes it farther. A"
+                " part that is all of its total is exactly 100 percent. A share of a total that is"
+                " 0 or less is not known: – on pages, empty in files."
             )
         )
     if data.bias:
         found.append(data.bias)
-    if apart:
-        names = [other.title for other in apart[:3]] + ["…"] * (len(apart) > 3)
+    now, then = by_period(data, apart)
+    if now:
         found.append(
             say(
                 "Noise was drawn apart for other data sets (%(names)s): where they overlap with"
                 " this one, their figures need not agree.",
-                names=Joined("; ", names),
+                names=_some(now),
+            )
+        )
+    if then:
+        found.append(
+            say(
+                "Other data sets are of other periods (%(names)s): between them and this one lie"
+                " what changed and the noise of both.",
+                names=_some(then),
             )
         )
     return (*data.warnings, *found, *listed)
+
+
+def by_period(
+    data: DataSet, apart: tuple[DataSet, ...]
+) -> tuple[tuple[DataSet, ...], tuple[DataSet, ...]]:
+    """Other data sets that may count the same jobs, and those that are surely of other periods."""
+    own = data.release.period
+    then = tuple(one for one in apart if own and one.release.period not in ("", own))
+    return tuple(one for one in apart if one not in then), then
+
+
+def _some(apart: tuple[DataSet, ...]) -> str:
+    """The titles of the first of some data sets."""
+    return Joined("; ", [other.title for other in apart[:3]] + ["…"] * (len(apart) > 3))
 
 
 def described(data: DataSet, home: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
-from eree.web.comparison import MONEY, MOST_DAMAGE
+from eree.web.comparison import MOST_DAMAGE
+from eree.web.damages import MONEY
 from eree.web.dataset import MOST_FIND, DataSet, Variable
 from eree.web.export import EXPORTS
 from eree.web.figures import JOBS

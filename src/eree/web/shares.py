@@ -19,7 +19,9 @@ SHARES = {
     "all": say("Percent of all"),
 }
 #: Parts of a percent that a share is counted in, and what share of it makes one unreliable.
-UNIT, MOST_ERROR = 1_000, 0.5
+UNIT, MOST_ERROR = 10**9, 0.5
+#: A part that is so many times its total says nothing, nor is there room for it.
+FARTHEST = 10**7
 
 
 def measured(counted: str, of: str) -> str:
@@ -33,35 +35,36 @@ def level_of_parts(level: float) -> float:
 
 
 def share(part: Block, whole: Block) -> Block:
-    """What percent of its whole each part is; `whole` has a figure for each, or for each line."""
-    total, absent = np.broadcast_to(whole.jobs, part.values.shape), part.flags[ABSENT]
-    least = np.broadcast_to(whole.low, part.values.shape)
-    most = np.broadcast_to(whole.high, part.values.shape)
-    known = total > 0
-    value = np.zeros(part.values.shape)
-    np.divide(100 * part.jobs, total, out=value, where=known)
-    low, high = np.zeros(value.shape), np.full(value.shape, 100.0)
+    """What percent of its whole each part is; `whole` has a figure for each, or for each line.
+
+    A part beside which nobody is in its line is the whole: exactly 100 percent.  Of a total of 0
+    or less no share is known.  An interval ends at 0 and 100, or at an estimate that lies beyond.
+    """
+    absent, shape = part.flags[ABSENT], part.values.shape
+    total, least, most = (
+        np.broadcast_to(numbers, shape) for numbers in (whole.jobs, whole.low, whole.high)
+    )
+    sizes = (1,) * (len(shape) - whole.values.ndim) + whole.values.shape
+    line = tuple(place for place, size in enumerate(sizes) if size == 1)
+    nobody = absent | ((part.values == 0) & (part.high == 0))
+    alone = ~nobody & ((~nobody).sum(axis=line, keepdims=True) == 1) & (part.jobs == total)
+    known = nobody | alone | ((total > 0) & (np.abs(part.jobs) < FARTHEST * total))
+    value, low, high = np.zeros(shape), np.zeros(shape), np.full(shape, 100.0)
+    np.divide(100 * part.jobs, total, out=value, where=total > 0)
     np.divide(100 * part.low, most, out=low, where=most > 0)
     np.divide(100 * part.high, least, out=high, where=least > 0)
     low, high = np.clip(low, 0, 100), np.where(part.high == 0, 0.0, np.clip(high, 0, 100))
-    value = np.where(absent, 0.0, value)
-    margin = np.maximum(value - low, high - value)
-    rounded = np.round(value * UNIT).astype(np.int64)
+    low, high = np.minimum(low, value), np.maximum(high, value)
+    for exact, percent in ((alone, 100.0), (nobody, 0.0)):
+        value, low, high = (np.where(exact, percent, end) for end in (value, low, high))
+    margin = np.where(known, np.maximum(value - low, high - value), np.nan)
+    low, high = (np.where(known, np.rint(end * UNIT) / UNIT, np.nan) for end in (low, high))
     weak = ((margin > MOST_ERROR * value) & (margin > 0)) | ~known
     flags = {
-        NEGATIVE: rounded < 0,
-        UNRELIABLE: weak & ~absent,
+        NEGATIVE: known & (value < 0),
+        UNRELIABLE: weak,
         ABSENT: absent,
-        OPEN: np.zeros(absent.shape, np.bool_),
+        OPEN: np.zeros(shape, np.bool_),
     }
-    return Block(rounded, UNIT, low, high, None, margin, flags)
-
-
-def whole(block: Block) -> Block:
-    """Shares of totals in themselves: exactly 100 percent, wherever anything can be."""
-    absent = block.flags[ABSENT]
-    percent = np.where(absent, 0.0, 100.0)
-    never = np.zeros(absent.shape, np.bool_)
-    flags = {NEGATIVE: never, UNRELIABLE: never, ABSENT: absent, OPEN: never}
-    values = (percent * UNIT).astype(np.int64)
-    return Block(values, UNIT, percent, percent, None, np.zeros(absent.shape), flags)
+    parts = np.rint(np.where(known, value, 0.0) * UNIT).astype(np.int64)
+    return Block(parts, UNIT, low, high, None, margin, flags)

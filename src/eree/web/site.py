@@ -14,13 +14,13 @@ from eree.web.catalogue import Missing
 from eree.web.codelists import KEPT_SECONDS, codes_in, fields_of
 from eree.web.comparison import (
     DEFAULT_PER_JOB,
-    Slip,
     Slips,
     Threshold,
     pair,
     ranking,
     threshold,
 )
+from eree.web.damages import Slip
 from eree.web.dataset import DataSet, Variable
 from eree.web.export import (
     EXPORTS,
@@ -35,7 +35,7 @@ from eree.web.figures import JOBS
 from eree.web.house import House
 from eree.web.lists import no_such_file
 from eree.web.methods import protected_words, step_words
-from eree.web.notes import certified, described
+from eree.web.notes import by_period, certified, described
 from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, sent, written
 from eree.web.refusals import reason_of
 from eree.web.render.charts import CHARTS, drawing, ticks_between
@@ -329,7 +329,7 @@ class Site(House):
             "data": data,
             "query": query,
             "about": self._about(data, query),
-            "apart": self._apart[data.name],
+            "apart": by_period(data, self._apart[data.name]),
             "tab": tab,
             "tabs": {n: tab for n, tab in TABS.items() if n != "map" or self._maps[data.name]},
             "extras": [],

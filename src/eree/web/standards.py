@@ -18,8 +18,8 @@ _ATTRIBUTES = {
     "high": "CONF_UPPER",
     "margin": "MARGIN",
 }
-#: Codes of the status of an observation (CL_OBS_STATUS): normal, and of low reliability.
-_NORMAL, _UNRELIABLE = "A", "U"
+#: Codes of the status of an observation (CL_OBS_STATUS): normal, of low reliability, missing.
+_NORMAL, _UNRELIABLE, _MISSING = "A", "U", "O"
 _CSVW = "http://www.w3.org/ns/csvw"
 _KINDS = {"int64": "integer", "double": "number"}
 
@@ -57,6 +57,7 @@ def sdmx_csv(
     count, when = len(dimensions), [about["period"]] if period else []
     for row in zip(*columns, strict=True):
         status = _UNRELIABLE if "unreliable" in row[-1].split() else _NORMAL
+        status = _MISSING if row[count] is None else status
         figures = [row[count], unit, *row[count + 1 : -1], status]
         lines.writerow(["dataflow", flow, "I", *row[:count], *when, *figures])
     return text.getvalue().encode()
@@ -74,7 +75,8 @@ def csvw(table: pa.Table, dimensions: Sequence[str], about: Mapping[str, Any]) -
             "titles": field.name,
             "name": re.sub(r"[^A-Za-z0-9_]", "_", field.name).lstrip("_") or "column",
             "datatype": kind,
-            "required": field.name in (*dimensions, "estimate"),
+            "required": field.name in dimensions
+            or (field.name == "estimate" and not table["estimate"].null_count),
         }
         if field.name == "flags":
             column["separator"] = " "

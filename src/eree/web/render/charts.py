@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from eree.web.answer import Answer
-from eree.web.block import ABSENT, UNRELIABLE, Cell
+from eree.web.block import ABSENT, UNRELIABLE, Cell, digits
 from eree.web.dataset import Error
 from eree.web.words import Joined, say, spoken
 
 MINUS = "−"
+#: What stands for a share that is not known, and how that is said.
+UNKNOWN, NOT_KNOWN = "–", say("not known")
 #: The most bars of a page.
 MOST_BARS = 60
 SHADES = 7
@@ -44,15 +46,15 @@ def places(cell: Cell, decimals: int | None) -> int:
     if decimals is not None:
         return decimals
     error = cell.margin if isfinite(cell.margin) else cell.estimate - cell.low
-    finest = 3 if cell.unit > 1 else 0
-    if error <= 0:
-        return finest if cell.value % cell.unit else 0
-    return min(finest, 1 - floor(log10(error)))
+    finest = digits(cell.unit)
+    if error <= 0 and cell.value % cell.unit:  # exact: thousandths, or three digits
+        return min(finest, max(3, 2 - floor(log10(abs(cell.estimate)))))
+    return 0 if error <= 0 else min(finest, 1 - floor(log10(error)))
 
 
 def figure(cell: Cell, decimals: int | None) -> str:
     """An estimate, exact to its last digit, or rounded to what its error supports."""
-    return number(cell.estimate, places(cell, decimals))
+    return number(cell.estimate, places(cell, decimals)) if cell.known else UNKNOWN
 
 
 def number(value: float, decimals: int) -> str:
@@ -74,6 +76,8 @@ def _outwards(value: float, decimals: int, side: Callable[[float], int]) -> str:
 
 def interval(cell: Cell, decimals: int | None) -> str:
     """From the low to the high end, both rounded outwards, so that what is shown holds as well."""
+    if not cell.known:
+        return NOT_KNOWN
     low, high = ends(cell, decimals)
     if not high:
         return say("%(low)s or more", low=low)
@@ -89,7 +93,7 @@ def ends(cell: Cell, decimals: int | None) -> tuple[str, str]:
 
 def error(cell: Cell, kind: Error, decimals: int | None) -> str:
     """The error of an estimate in the way that the reader chose."""
-    if ABSENT in cell.flags:
+    if ABSENT in cell.flags or not cell.known:
         return ""
     if kind == "interval":
         return interval(cell, decimals)
@@ -100,7 +104,7 @@ def error(cell: Cell, kind: Error, decimals: int | None) -> str:
     if isinf(cell.margin):
         return say("no bound")
     if decimals is not None:
-        return f"±{number(cell.margin, min(decimals, 1))}"
+        return f"±{number(cell.margin, min(decimals, max(1, decimals - 3)))}"
     kept = places(cell, None)
     off = abs(cell.estimate - round(cell.estimate, kept))  # the figure beside it is rounded
     return f"±{_outwards(cell.margin + off, kept, ceil)}"
@@ -240,6 +244,7 @@ def drawing(whole: Answer, asked: str) -> dict[str, Any]:
 
 
 def _scale(cells: Sequence[Cell]) -> Scale:
+    cells = [cell for cell in cells if cell.known]
     ends = [cell.estimate if isinf(cell.high) else cell.high for cell in cells]
     top = max([1.0, *ends, *(cell.estimate for cell in cells)])
     return Scale.over(min([0.0, *(cell.estimate for cell in cells)]), top)
@@ -265,7 +270,7 @@ def _bar(cell: Cell, scale: Scale) -> str:
         scale.lines,
         f'<rect class="bar{weak}" x="{scale.at(low)}" y="4" width="{wide:.2f}%" height="14"/>',
     ]
-    if ABSENT not in cell.flags:
+    if ABSENT not in cell.flags and cell.known:
         open_ = isinf(cell.high)
         start, end = scale.at(cell.low), scale.at(scale.top if open_ else cell.high)
         parts.append(f'<line class="whisker" x1="{start}" x2="{end}" y1="11" y2="11"/>')
@@ -299,7 +304,7 @@ def heat_map(answer: Answer) -> HeatMap:
     """A field for every cell of a page."""
     rows, cols = min(len(answer.rows), MOST_BARS), len(answer.cols)
     values = answer.body.jobs[:rows]
-    top = float(np.max(values)) if values.size else 0.0
+    top = float(np.max(np.nan_to_num(values), initial=0.0))
     columns = tuple(" · ".join(answer.cols.labels(j)) for j in range(cols))
     found = []
     for i in range(rows):
@@ -318,6 +323,8 @@ def _field(cell: Cell, top: float, name: str, decimals: int | None) -> Field:
     said = f"{name}: {figure(cell, decimals)}"
     if ABSENT in cell.flags:
         return Field("none", "0", spoken(say("%(figure)s, absent", figure=said)))
+    if not cell.known:
+        return Field("unknown", UNKNOWN, f"{name}: {spoken(NOT_KNOWN)}")
     share = max(cell.estimate, 0) / top if top > 0 else 0.0
     shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
     weak = UNRELIABLE in cell.flags
@@ -387,4 +394,6 @@ def short(value: float, digits: int = 3) -> str:
             part = value / size
             shown = f"{part:,.0f}" if abs(part) >= 10 ** (digits - 1) else f"{part:.{digits}g}"
             return f"{shown}{word}".replace("-", MINUS)
+    if 0 < abs(value) < 1e-4:  # a small share
+        return number(value, 2 - floor(log10(abs(value))))
     return f"{value:,.3g}".replace("-", MINUS)

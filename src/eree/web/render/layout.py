@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from eree.web.answer import Answer, Side, in_a_line
 from eree.web.block import ABSENT, FLAG_NAMES, Block, Cell
-from eree.web.render.charts import ends, error, figure
+from eree.web.render.charts import NOT_KNOWN, UNKNOWN, ends, error, figure
 from eree.web.words import say, spoken
 
 Places = tuple[int, ...]
@@ -45,7 +45,9 @@ def marked(cell: Cell, decimals: int | None) -> str:
 
 
 def divided(shown: str) -> str:
-    """A figure as HTML; its decimals stand back."""
+    """A figure as HTML; its decimals stand back, and that it is not known is said."""
+    if shown == UNKNOWN:
+        return f'<span aria-hidden="true">{shown}</span><span class="sr">{spoken(NOT_KNOWN)}</span>'
     whole, point, rest = shown.partition(".")
     return f'{whole}<span class="rest">.{rest}</span>' if point else whole
 
@@ -282,7 +284,7 @@ class Layout:
         if (flags := self._marks.get(cell.flags)) is None:
             flags = self._marks[cell.flags] = marks(cell)
         estimate = f'<span class="estimate">{flags}{divided(figure(cell, decimals))}</span>'
-        if query.measure != "jobs" or (query.share and cell.margin == 0):
+        if query.measure != "jobs" or (query.share and not cell.margin > 0):
             return estimate
         if query.show == "interval" and cell.high != inf:
             low, high = ends(cell, decimals)

@@ -24,7 +24,7 @@ _STYLE = (
     ".axis{stroke:#566269}.bar{fill:#3f8aa3}.weak{fill:#b4d2dc}"
     ".whisker{stroke:#1d2529;stroke-width:1.4}.field{stroke:#fff}"
     ".heat-0{fill:#edf4f6}.heat-1{fill:#d2e5ea}.heat-2{fill:#afd0d9}.heat-3{fill:#86b7c5}"
-    ".heat-4{fill:#5c9bae}.heat-5{fill:#367d93}.heat-6{fill:#1b5a6e}.none{fill:#fff}"
+    ".heat-4{fill:#5c9bae}.heat-5{fill:#367d93}.heat-6{fill:#1b5a6e}.none,.unknown{fill:#fff}"
     ".heat-5+text,.heat-6+text{fill:#fff}"
     ".shade-0{fill:#d7e6ea}.shade-1{fill:#a5cad4}.shade-2{fill:#6ba6b8}.shade-3{fill:#377e96}"
     ".shade-4{fill:#124a5d}.out{fill:#f4f6f5;stroke:#d9dedd}.stripe{fill:#fff;opacity:.75}"
