@@ -31,9 +31,9 @@ from eree.web.words import say
 
 #: The threshold per person that disaster declarations are weighed by.
 DEFAULT_PER_JOB = "3.50"
-MOST_AREAS = 1_000
+MOST_AREAS = 5_000
 #: Letters of all lines of damage.
-MOST_DAMAGE = 6_000
+MOST_DAMAGE = 200_000
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
 MONEY = r'[ "$]*((0|[1-9][0-9]{0,14})|[1-9][0-9]{0,2}(,[0-9]{3}){1,4})(\.[0-9]{1,4})?[ "$]*'
 
