@@ -335,7 +335,7 @@ def test_what_cannot_be_kept_is_refused(client: TestClient, catalogue: Catalogue
     read = client.get(f"/d/{name}/lists/place")
     assert read.status_code == 405 and "with POST" in read.text
     gone = client.get(f"/d/{name}?rows=place&where.place=~{'a' * 16}")
-    assert gone.status_code == 400 and "kept for a day" in gone.text
+    assert gone.status_code == 400 and "or until the tool is started again" in gone.text
 
 
 def test_a_list_is_known_to_all_workers_and_a_body_is_bounded(releases: list[Path]) -> None:

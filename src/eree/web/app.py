@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from hashlib import blake2b
 from importlib import import_module
 from urllib.parse import quote
@@ -39,8 +39,8 @@ _WEEK = "public, max-age=604800, immutable"
 _UNWANTED = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 #: What is packed already.
 _PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, XLSX, PARQUET)
-#: Lists that are received at once.
-MOST_BODIES = 16
+#: Lists that are received at once, but for those of so few bytes.
+MOST_BODIES, SMALL_BODY = 16, 65_536
 
 
 class Front:
@@ -166,19 +166,20 @@ def _routes(site: Site, desk: Desk) -> list[Route]:
 
     bodies = asyncio.Semaphore(MOST_BODIES)
 
-    async def keep_list(request: Request) -> Response:
+    async def take(request: Request) -> Response:
         kind = header_of(request.scope, b"content-type").decode("latin-1")
         as_json, name = kind_of(kind) not in FORMS, request.path_params["name"]
         if name not in site.catalogue.by_name:
             return refuse(404, say("there is no data set of this name here"), as_json)
-        if bodies.locked():
+        said = header_of(request.scope, b"content-length")
+        small = said.isdigit() and int(said[:20]) <= SMALL_BODY  # nobody waits for many of these
+        if not small and bodies.locked():
             return refuse(503, say("too many lists at once; try again soon"), as_json)
-        async with bodies:
+        async with nullcontext() if small else bodies:
             body = await _body(request)
         if body is None:
-            return refuse(
-                413, say("a list has at most %(most)s bytes", most=f"{MOST_SENT:,}"), as_json
-            )
+            most = say("what is sent has at most %(most)s bytes", most=f"{MOST_SENT:,}")
+            return refuse(413, most, as_json)
 
         client = (request.scope.get("client") or ("",))[0]
         sender = sender_of(client, ",".join(request.headers.getlist("x-forwarded-for")))
@@ -187,7 +188,8 @@ def _routes(site: Site, desk: Desk) -> list[Route]:
             parts = {**request.path_params, "sender": sender}
             try:
                 with speaking(site.language):
-                    return Kept(site.keep_list(**parts, sent_as=(kind, body), as_json=as_json))
+                    made = site.keep_list if "variable" in parts else site.send
+                    return Kept(made(**parts, sent_as=(kind, body), as_json=as_json))
             except Refusal as refusal:
                 status = 404 if isinstance(refusal, Missing) else 400
                 return refuse(status, reason_of(refusal), as_json)
@@ -234,7 +236,8 @@ def _routes(site: Site, desk: Desk) -> list[Route]:
     for path, page in pages[:2]:  # rankings and decisions
         routes.append(route(f"{data}{path}.{{ending}}", _as_file(page)))
     routes += [route(f"{data}{path}", page) for path, page in pages[:-1]]
-    routes.append(Route(f"{data}/lists/{{variable:path}}", keep_list, methods=["POST"]))
+    for path in ("/lists/{variable:path}", "/build"):
+        routes.append(Route(f"{data}{path}", take, methods=["POST"]))
     routes.append(
         route(f"{data}.{{ending}}", lambda p, q, _j: site.export(p["name"], p["ending"], q))
     )

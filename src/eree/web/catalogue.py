@@ -71,7 +71,8 @@ class Catalogue:
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
-        `left_out` hears why a folder is not served, which is no reason then not to serve others.
+        `left_out` hears why a folder is not served, or a map fits none that is, which is no reason
+        then not to serve the others.
         `lists` are in memory that several processes share.
         """
         report = progress or (lambda _step, _done: None)
@@ -101,10 +102,12 @@ class Catalogue:
                     data.title = say("%(title)s (release %(name)s)", title=data.title, name=name)
         if len({data.name for data in found}) < len(found):
             raise Refusal("two data sets would have the same address; serve them apart")
-        read = open_maps(maps, found)
+        read = open_maps(maps, found, left_out)
         known = {n for data in found for v in data.variables for n in (v.name, *v.levels)}
         if wrong := unknown_names(names, known):
-            raise Refusal(wrong)
+            if left_out is None:
+                raise Refusal(wrong)
+            left_out(wrong)
         for data in found:
             data.called({name: _titles(data, name, one) for name, one in read.items()})
             data.called(names)

@@ -1,7 +1,8 @@
-"""Long lists of codes that readers send: kept for a day under a short name, for all workers.
+"""What readers send that no address has room for: kept for a day under a short name.
 
-A list is named by a digest of what it holds, under a key that the server keeps to itself.  So the
-same list has one name in all processes, nobody finds out by a name who sent what, and what was
+Lists of codes and lines of damage are known to all workers, until the tool is started again.  Each
+is named by a digest of what it holds, under a key that the server keeps to itself.  So the same
+list has one name in all processes, nobody finds out by a name who sent what, and what was
 overwritten by another list, or by half of one, is not found.
 """
 
@@ -33,12 +34,14 @@ from eree.web.words import say
 MARK, _LETTERS = "~", 16
 #: Seconds for which a list is kept at most, lists that are, and bytes of one, packed.
 KEPT_SECONDS, _SLOTS, _SLOT = 24 * 3600, 1_024, 16_384
+#: The same of texts, which are longer.
+_TEXTS, _TEXT = 256, 65_536
 #: Lists that a process need not unpack again.
 _UNPACKED = 32
 #: Bytes of what a reader sends, and lines of it that are named because nothing is known of them.
 MOST_SENT, MOST_NAMED = 1_000_000, 8
-#: Fields of a form that is sent.
-_MOST_FIELDS = 2_000
+#: Parts of a form with files, and fields of one without, where each code may be ticked.
+_MOST_FIELDS, _MOST_TICKED = 2_000, 50_000
 #: How browsers send forms; whatever else is sent is a list itself.
 FORMS = FORM, WITH_FILES = "application/x-www-form-urlencoded", "multipart/form-data"
 #: Of a place in memory: the name of its list, until when it is kept, who sent it, and its length.
@@ -51,69 +54,56 @@ _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORE
 _FIELD = re.compile(rb'(?:^|\n)content-disposition:[^\n]*;\s*name="([^"\n]*)"', re.IGNORECASE)
 
 
-class CodeLists:
-    """Lists of places of codes, in memory that processes share if it was made before they fork."""
+class Shelf:
+    """What readers send, packed in places of memory that processes share if they fork later."""
 
-    def __init__(self) -> None:
-        self._memory, self._key = mmap.mmap(-1, _SLOTS * _SLOT), fresh_name().encode()
-        self._lock = Lock()
-        self._unpacked: OrderedDict[tuple[str, str], tuple[float, tuple[int, ...]]] = OrderedDict()
+    def __init__(self, slots: int, slot: int) -> None:
+        """So many places of so many bytes each."""
+        self._memory, self._slots, self._slot = mmap.mmap(-1, slots * slot), slots, slot
+        self._key = fresh_name().encode()
 
-    def keep(self, of: str, count: int, places: Iterable[int], sender: str = "") -> str:
-        """Keep the places of some of so many codes; the name under which they are found.
+    def put(self, of: str, body: bytes, sender: str) -> str | None:
+        """Keep what was sent; the name under which it is found, or none where it is too much.
 
-        Where there is no more room, whoever has most lists loses the oldest of them: nobody can
-        push out the lists of others with more than an equal share of the memory.
+        Where there is no more room, whoever has most loses the oldest of it: nobody can push out
+        what others sent with more than an equal share of the memory.
         """
-        chosen = np.zeros(count, dtype=np.bool_)
-        chosen[list(places)] = True
-        bits = np.packbits(chosen).tobytes()
-        packed, name = zlib.compress(bits), self._name(of, bits)
-        if _HEAD.size + len(packed) > _SLOT:
-            raise Refusal(say("this list has too many codes that follow no order; send half of it"))
+        packed, name = zlib.compress(body), self._name(of, body)
+        if _HEAD.size + len(packed) > self._slot:
+            return None
         own = blake2b(sender.encode(), digest_size=_SENDER, key=self._key).digest()
         slot, sent_by = self._slot_for(name, own)
         head = _HEAD.pack(name.encode(), time.time() + KEPT_SECONDS, sent_by, len(packed))
-        start = slot * _SLOT
+        start = slot * self._slot
         self._memory[start : start + len(head) + len(packed)] = head + packed
         return f"{MARK}{name}"
 
-    def find(self, of: str, count: int, name: str) -> tuple[int, ...] | None:
-        """The places of codes that are kept under a name; nothing where it is not known."""
+    def get(self, of: str, name: str, most: int) -> tuple[bytes, float] | None:
+        """What is kept under a name, of at most so many bytes, and until when it is."""
         plain = name.removeprefix(MARK)
         if not name.startswith(MARK) or len(plain) != _LETTERS or not plain.isascii():
             return None
-        with self._lock:
-            until, places = self._unpacked.get((of, plain), (0.0, ()))
-        if until > time.time():
-            return places
         for slot in self._slots_of(plain):
-            own, until, _, length = _HEAD.unpack_from(self._memory, slot * _SLOT)
-            start = slot * _SLOT + _HEAD.size
+            own, until, _, length = _HEAD.unpack_from(self._memory, slot * self._slot)
+            start = slot * self._slot + _HEAD.size
             if own != plain.encode() or until < time.time():
                 continue
             try:
                 opened = zlib.decompressobj()
-                bits = opened.decompress(self._memory[start : start + length], (count + 7) // 8)
+                body = opened.decompress(self._memory[start : start + length], most)
             except zlib.error:
                 continue
-            if self._name(of, bits) == plain:
-                chosen = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=count)
-                places = tuple(np.flatnonzero(chosen).tolist())
-                with self._lock:
-                    self._unpacked[of, plain] = until, places
-                    while len(self._unpacked) > _UNPACKED:
-                        self._unpacked.popitem(last=False)
-                return places
+            if self._name(of, body) == plain:
+                return body, until
         return None
 
-    def _name(self, of: str, bits: bytes) -> str:
-        found = blake2b(f"{of}\0".encode() + bits, digest_size=10, key=self._key).digest()
+    def _name(self, of: str, body: bytes) -> str:
+        found = blake2b(f"{of}\0".encode() + body, digest_size=10, key=self._key).digest()
         return b32encode(found).decode().lower()
 
     def _heads(self) -> NDArray[np.uint8]:
         """The names, times and senders of all slots, a row for each."""
-        whole = np.frombuffer(self._memory, dtype=np.uint8).reshape(_SLOTS, _SLOT)
+        whole = np.frombuffer(self._memory, dtype=np.uint8).reshape(self._slots, self._slot)
         found: NDArray[np.uint8] = whole[:, : _LETTERS + 8 + _SENDER].copy()
         return found
 
@@ -140,6 +130,52 @@ class CodeLists:
             mine = counts + (senders == own)
             until = np.where(mine[where] == mine.max(), until, np.inf)
         return int(np.argmin(until)), sender
+
+
+class CodeLists(Shelf):
+    """Lists of places of codes, and lines of damage, in memory that processes share."""
+
+    def __init__(self) -> None:
+        super().__init__(_SLOTS, _SLOT)
+        self._texts = Shelf(_TEXTS, _TEXT)
+        self._lock = Lock()
+        self._unpacked: OrderedDict[tuple[str, str], tuple[float, tuple[int, ...]]] = OrderedDict()
+
+    def keep(self, of: str, count: int, places: Iterable[int], sender: str = "") -> str:
+        """Keep the places of some of so many codes; the name under which they are found."""
+        chosen = np.zeros(count, dtype=np.bool_)
+        chosen[list(places)] = True
+        found = self.put(of, np.packbits(chosen).tobytes(), sender)
+        if found is None:
+            raise Refusal(say("this list has too many codes that follow no order; send half of it"))
+        return found
+
+    def find(self, of: str, count: int, name: str) -> tuple[int, ...] | None:
+        """The places of codes that are kept under a name; nothing where it is not known."""
+        with self._lock:
+            until, places = self._unpacked.get((of, name), (0.0, ()))
+        if until > time.time():
+            return places
+        kept = self.get(of, name, (count + 7) // 8)
+        if kept is None:
+            return None
+        chosen = np.unpackbits(np.frombuffer(kept[0], dtype=np.uint8), count=count)
+        places = tuple(np.flatnonzero(chosen).tolist())
+        with self._lock:
+            self._unpacked[of, name] = kept[1], places
+            while len(self._unpacked) > _UNPACKED:
+                self._unpacked.popitem(last=False)
+        return places
+
+    def keep_text(self, of: str, text: str, sender: str = "") -> str:
+        """Keep a text; the name under which it is found, or nothing where it is too long."""
+        body = text.encode()
+        return (self._texts.put(of, body, sender) if len(body) <= MOST_SENT else None) or ""
+
+    def find_text(self, of: str, name: str) -> str | None:
+        """The text that is kept under a name; nothing where it is not known."""
+        kept = self._texts.get(of, name, MOST_SENT)
+        return None if kept is None else kept[0].decode()
 
 
 def sender_of(client: str, forwarded: str) -> str:
@@ -248,7 +284,7 @@ def fields_of(content_type: str, body: bytes) -> list[tuple[str, str]]:
         match kind_of(content_type):
             case "application/x-www-form-urlencoded":
                 text = body.decode()
-                return parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+                return parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_TICKED)
             case "multipart/form-data":
                 return _parts(content_type, body)
         return [("codes", body.decode())]

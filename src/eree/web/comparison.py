@@ -33,7 +33,7 @@ from eree.web.words import say
 #: The threshold per person that disaster declarations are weighed by.
 DEFAULT_PER_JOB = "3.50"
 #: Letters of all lines of damage.
-MOST_DAMAGE = 6_000
+MOST_DAMAGE = 200_000
 
 
 class Slips(Refusal):

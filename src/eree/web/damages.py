@@ -11,7 +11,7 @@ from re import finditer, fullmatch, split, sub
 from eree.survey.query import Axis
 from eree.web.words import say
 
-MOST_AREAS = 1_000
+MOST_AREAS = 5_000
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
 MONEY = r'[ "$]*((0|[1-9][0-9]{0,14})|[1-9][0-9]{0,2}(,[0-9]{3}){1,4})(\.[0-9]{1,4})?[ "$]*'
 

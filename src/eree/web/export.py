@@ -373,6 +373,8 @@ def as_csvw(answer: Answer, metadata: Metadata) -> bytes:
         "title": metadata.caption,
         "description": " ".join(metadata.notes),
         "publisher": metadata.about.get("publisher", ""),
+        "licence": metadata.about.get("licence", ""),
+        "period": metadata.period,
         "made": metadata.made,
     }
     return csvw(tidy(answer), _columns_of(answer), about)

@@ -12,7 +12,12 @@ from eree.web.words import Joined, say
 
 def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
     """What a reader of the figures must know."""
-    listed = [say("A list of codes in an address is kept for a day, and the address with it.")]
+    listed = [
+        say(
+            "A list of codes in an address is kept for a day, or until the tool is started again,"
+            " and the address with it."
+        )
+    ]
     listed = listed if data.keeps_lists(query.where) else []
     if query.measure != "jobs":
         return (say("Numbers of workplaces are public and exact."), *listed)

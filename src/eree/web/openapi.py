@@ -7,15 +7,17 @@ from typing import Any
 import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
-from eree.web.comparison import MOST_DAMAGE
 from eree.web.damages import MONEY
 from eree.web.dataset import MOST_FIND, DataSet, Variable
+from eree.web.desk import Limits
 from eree.web.export import EXPORTS
 from eree.web.figures import JOBS
 from eree.web.lists import LISTS
 from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
 from eree.web.shares import SHARES
 
+#: Longer lists of codes have an address of their own.
+MOST_LISTED = 100
 _REFUSALS = {
     "400": "The query asks for what the data set does not have",
     "404": "There is nothing at this address",
@@ -53,12 +55,13 @@ def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
 def _paths(data: DataSet) -> dict[str, Any]:
     settings, name, title = _settings(data), data.name, data.title
     money = {"type": "string", "pattern": f"^{MONEY}$", "default": "3.50"}
-    lines = "A line for each area: its codes, then the amount, with spaces, tabs or ; between."
+    lines = "A line for each area: its codes, then the amount, with spaces, tabs or ; between;"
+    lines += " or the name of such lines that were sent to /build with POST, as ~ and 16 letters."
     jobs = _parameter("measure", {"enum": [JOBS]}, "What is counted.")
     threshold = [
         *(jobs if one["name"] == "measure" else one for one in settings),
         _parameter("per_job", money, "The threshold for each job."),
-        _parameter("damage", {"type": "string", "maxLength": MOST_DAMAGE}, lines),
+        _parameter("damage", {"type": "string", "maxLength": Limits().address}, lines),
     ]
     pair = [
         _parameter(one, {"type": "string"}, "One of two areas that are compared: a code or a name.")
@@ -129,12 +132,14 @@ def _settings(data: DataSet) -> list[dict[str, Any]]:
         _parameter("cols", side, "Variables on the columns; none stands on the rows as well."),
     ]
     for variable in data.variables:
-        codes = [*variable.groups, *variable.codes]
-        one = {"anyOf": [{"enum": codes}, {"type": "string", "pattern": "^~[a-z2-7]{16}$"}]}
+        codes, said = [*variable.groups, *variable.codes], f"Keep these codes of {variable.label}."
+        one: dict[str, Any] = {"type": "string"}
+        if len(codes) <= MOST_LISTED:
+            one = {"anyOf": [{"enum": codes}, {"type": "string", "pattern": "^~[a-z2-7]{16}$"}]}
+        else:
+            said += f" They are listed at /d/{data.name}/codes/{quoted(variable.name)}.json."
         listed = {"type": "array", "items": one, "uniqueItems": True}
-        found.append(
-            _parameter(f"{WHERE}{variable.name}", listed, f"Keep these codes of {variable.label}.")
-        )
+        found.append(_parameter(f"{WHERE}{variable.name}", listed, said))
         if variable.levels:
             level = f"Show {variable.label} by groups of this level; only where the table is by it."
             known = {"enum": list(variable.levels)}

@@ -56,6 +56,7 @@ _SINGLE = (
 )
 #: Settings that are asked for, or left out.
 _TICKED = ("subtotals", "exact")
+_GONE = say("a list is kept for a day, or until the tool is started again; send this one again")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -168,10 +169,15 @@ def read(text: str) -> list[tuple[str, str]]:
                 example="rows=place&show=margin",
             )
         ) from None
-    for name, value in found:
+    return readable(found)
+
+
+def readable(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same names and values; refuses characters that nothing has."""
+    for name, value in pairs:
         if _CONTROL.search(name) or _CONTROL_IN_LINES.search(value):
             raise Refusal(say("the address holds characters that no code has"))
-    return found
+    return pairs
 
 
 def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
@@ -188,7 +194,7 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
             variable = data.variable(name.removeprefix(WHERE))
             if not variable.knows(value):
                 if value.startswith(MARK):
-                    raise Refusal(say("a list of codes is kept for a day; send this one again"))
+                    raise Refusal(_GONE)
                 raise no_code(variable.name, value, variable.kept_by)
             where.setdefault(variable.name, []).append(value)
         elif name.startswith(GROUP):
@@ -242,10 +248,8 @@ def _checked(
         raise no_measure(measure, data.measures)
     if show not in data.errors:
         raise no_error(show, data.errors, ERRORS)
-    confidence, sort = (
-        single.get("confidence", default.confidence),
-        single.get("sort", default.sort),
-    )
+    confidence = single.get("confidence", default.confidence)
+    sort = single.get("sort", default.sort)
     if confidence not in CONFIDENCES:
         raise Refusal(say("the confidence is one of %(known)s", known=", ".join(CONFIDENCES)))
     if sort not in SORTS:

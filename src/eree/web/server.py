@@ -27,7 +27,7 @@ from eree.web.catalogue import Catalogue
 from eree.web.codelists import CodeLists
 from eree.web.operations import Counters, LogForm, Porch
 from eree.web.query import default_query
-from eree.web.render.maps import describe_fit
+from eree.web.render.maps import describe_fit, describe_names
 
 Progress = Callable[[str, float], None]
 #: A path that all addresses begin with.
@@ -106,6 +106,7 @@ class QueryTool:
         try:
             public = None if home is None else _checked_home(home)
             branding = Branding() if site is None else Branding.read(site)
+            self._names = branding.names
             self.catalogue = Catalogue.open(
                 folders, progress, maps, branding.names, left_out, lists
             )
@@ -142,12 +143,13 @@ class QueryTool:
         self._server = _Server(config)
 
     def maps(self) -> list[str]:
-        """What each map fits, in a line."""
+        """What each map and each file of names fits, in a line."""
         found = self.catalogue
-        return [describe_fit(name, one, found.data_sets) for name, one in found.maps.items()]
+        lines = [describe_fit(name, one, found.data_sets) for name, one in found.maps.items()]
+        return lines + [describe_names(*one, found.data_sets) for one in self._names.items()]
 
     def said(self) -> dict[str, Any]:
-        """What is served: data sets, maps, and what each map fits, in a line."""
+        """What is served: data sets, maps, and what maps and names fit, in a line each."""
         names = [data.name for data in self.catalogue.data_sets]
         return {"data_sets": names, "maps": list(self.catalogue.maps), "lines": self.maps()}
 

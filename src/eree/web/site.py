@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from eree.web.damages import Slip
 from eree.web.dataset import DataSet, Variable
 from eree.web.export import (
     EXPORTS,
+    MOST_ADDRESS,
     Metadata,
     described_by,
     file_name,
@@ -32,11 +33,12 @@ from eree.web.export import (
     profile_file,
 )
 from eree.web.figures import JOBS
+from eree.web.forms import damage_of, shortened
 from eree.web.house import House
 from eree.web.lists import no_such_file
 from eree.web.methods import protected_words, step_words
 from eree.web.notes import by_period, certified, described
-from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, sent, written
+from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, readable, sent, written
 from eree.web.refusals import reason_of
 from eree.web.render.charts import CHARTS, drawing, ticks_between
 from eree.web.render.layout import Layout
@@ -51,6 +53,8 @@ from eree.web.words import say
 PAIR, MOST_KNOWN = ("one", "two"), 300
 #: Letters of a list that could not be kept which the form has again.
 MOST_SHOWN = 100_000
+#: Codes of a list that are ticked one by one.
+MOST_TICKED = 2_000
 
 
 class Site(House):
@@ -83,7 +87,8 @@ class Site(House):
         data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
         body = make(answer(data, asked), self._about(data, asked))
-        named = file_name(data, asked, "jsonstat.json" if ending == "jsonstat" else ending)
+        endings = {"jsonstat": "jsonstat.json", "sdmx": "sdmx.csv"}
+        named = file_name(data, asked, endings.get(ending, ending))
         link = ("link", described_by(f"{self.path}/d/{data.name}", asked, ending))
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
@@ -161,14 +166,25 @@ class Site(House):
     def threshold(self, name: str, query: str, as_json: bool) -> Reply:
         """Damage per job against a threshold."""
         data = self.catalogue.data_set(name)
-        asked, extras = with_own_settings(data, query, EXTRAS)
+        return self._threshold(data, *with_own_settings(data, query, EXTRAS), as_json)
+
+    def _threshold(
+        self,
+        data: DataSet,
+        asked: Query,
+        extras: Mapping[str, str],
+        as_json: bool,
+        slips: Iterable[Slip] = (),
+    ) -> Reply:
         asked = asked.counted()
         if not as_json:  # readers come from a table of workplaces, and look for jobs here
             asked = replace(asked, measure=JOBS)
         per_job = extras.get("per_job", DEFAULT_PER_JOB)
-        slips: tuple[Slip, ...] = ()
+        text, gone = damage_of(data, extras.get("damage", ""), self.catalogue.lists)
         try:
-            made = threshold(data, asked, per_job, extras.get("damage", ""))
+            if first := (*slips, *gone):
+                raise Slips(first)
+            made = threshold(data, asked, per_job, text)
         except Slips as found:  # a reader gets the form back as it was
             if as_json:
                 raise
@@ -181,7 +197,8 @@ class Site(House):
             asked,
             made=made,
             slips=slips,
-            extras=list(extras.items()),
+            damage=text,
+            extras=[pair for pair in extras.items() if len(pair[1]) <= MOST_ADDRESS],
             count=len(made.areas),
             decimals=0,  # a verdict goes by every digit
             examples=(examples := made.examples()),
@@ -285,11 +302,13 @@ class Site(House):
     def _codes_page(
         self, data: DataSet, variable: Variable, asked: Query, own: Mapping[str, str], **given: Any
     ) -> Reply:
+        kept = variable.spelled_out(codes := asked.where.get(variable.name, ()))
         return self._data_page(
             "codes.html",
             data,
             asked,
             variable=variable,
+            kept=kept if len(kept) <= MOST_TICKED else codes,
             lines=variable.listed(own.get("find", "")),
             find=own.get("find", ""),
             here=f"/codes/{quoted(variable.name)}",
@@ -303,6 +322,16 @@ class Site(House):
         """Sends a form on to the address of its query."""
         data = self.catalogue.data_set(name)
         return moved(303, self.path + self.prefix + sent(data, read(query)).address(data))
+
+    def send(self, name: str, sent_as: tuple[str, bytes], as_json: bool, sender: str = "") -> Reply:
+        """The same of a form that is posted: what no address has room for is kept."""
+        data = self.catalogue.data_set(name)
+        made = sent(data, readable(fields_of(*sent_as)))
+        try:
+            where = shortened(data, made, self.catalogue.lists, sender).address(data)
+        except Slips as slips:
+            return self._threshold(data, made.query, dict(made.extras), as_json, slips.slips)
+        return moved(303, self.path + self.prefix + where)
 
     # ------------------------------------------------------------------------------ inside
 
@@ -335,6 +364,7 @@ class Site(House):
             "extras": [],
             "slips": (),
             "pasted": "",
+            "damage": "",
             "pages": 1,
         }
         status = 400 if given.get("slips") else 200

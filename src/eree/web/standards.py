@@ -95,6 +95,8 @@ def csvw(table: pa.Table, dimensions: Sequence[str], about: Mapping[str, Any]) -
         "dc:title": about["title"],
         "dc:description": about["description"],
         "dc:publisher": about["publisher"],
+        "dc:license": about["licence"],
+        "dc:temporal": about["period"],
         "dc:issued": {"@value": about["made"], "@type": "xsd:date"},
         "dialect": {"encoding": "utf-8", "header": True, "lineTerminators": ["\r\n", "\n"]},
         "tableSchema": {

@@ -6,7 +6,7 @@ as well.  Colours come from the style sheet by class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from xml.sax.saxutils import escape, quoteattr
@@ -46,8 +46,15 @@ class Mapped:
         return self.variable.side_label(self.level)
 
 
-def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, AreaMap]:
-    """Read maps that are named as NAME=FILE or NAME:PROPERTY=FILE; refuses what fits nothing."""
+def open_maps(
+    given: Iterable[str],
+    data_sets: Sequence[DataSet],
+    left_out: Callable[[str], None] | None = None,
+) -> dict[str, AreaMap]:
+    """Read maps that are named as NAME=FILE or NAME:PROPERTY=FILE; refuses what fits nothing.
+
+    With `left_out`, which hears why, a map that fits none of these data sets is left out instead.
+    """
     found: dict[str, AreaMap] = {}
     for text in given:
         names, has_file, file = str(text).partition("=")
@@ -59,17 +66,21 @@ def open_maps(given: Iterable[str], data_sets: Sequence[DataSet]) -> dict[str, A
             )
         if name in found:
             raise Refusal(f"there are two maps for {name}; give one")
-        codes = _codes(data_sets, name)
+        codes, wrong = _codes(data_sets, name), ""
         if not codes:
-            raise Refusal(f"no data set has a variable or a level {name!r}; name one for the map")
-        made = drawn_map(file, name, held_in)
-        if not made.fit(codes)[0]:
+            wrong = f"no data set has a variable or a level {name!r}; name one for the map"
+        elif not (made := drawn_map(file, name, held_in)).fit(codes)[0]:
             one, other = sorted(codes)[0], sorted(made.paths)[0]
-            raise Refusal(
+            wrong = (
                 f"no code of {name} has a shape in {made.file}: codes are like {one!r}, and those"
                 f" of the map like {other!r}; name the property that holds the codes"
             )
-        found[name] = made
+        else:
+            found[name] = made
+        if wrong and left_out is None:
+            raise Refusal(wrong)
+        if wrong and left_out is not None:
+            left_out(f"a map is left out: {wrong}")
     return found
 
 
@@ -322,4 +333,14 @@ def describe_fit(name: str, shapes: AreaMap, data_sets: Sequence[DataSet]) -> st
         f"{shapes.file}: {number(found, 0)} of {number(known, 0)} codes of {name} have a"
         f" shape; {number(over, 0)} shapes have no code here, {number(shapes.empty, 0)} features"
         " no shape"
+    )
+
+
+def describe_names(name: str, titles: Mapping[str, str], data_sets: Sequence[DataSet]) -> str:
+    """How many codes of a variable have a name in a file of names, in a line."""
+    codes = _codes(data_sets, name)
+    found = len(codes & titles.keys())
+    return (
+        f"names of {name}: {number(found, 0)} of {number(len(codes), 0)} codes have one;"
+        f" {number(len(titles) - found, 0)} names have no code here"
     )

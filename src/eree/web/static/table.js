@@ -8,21 +8,21 @@
   const words = JSON.parse(document.body.dataset.words || "{}");
   const say = (text) => words[text] || text;
 
-  async function show(address, { push = true, focus = null } = {}) {
+  async function show(address, { push = true, focus = null, body = null, leave = (to) => location.assign(to) } = {}) {
     const mine = ++latest;
     const result = document.getElementById("result");
     if (result) result.setAttribute("aria-busy", "true");
     try {
-      const reply = await fetch(address, { headers: { accept: "text/html" } });
+      const reply = await fetch(address, { headers: { accept: "text/html" }, method: body ? "POST" : "GET", body });
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       if (mine !== latest) return;
       const main = page.getElementById("main");
-      if (!main || !main.querySelector("#result")) { location.assign(reply.url); return; }
+      if (!main || !main.querySelector("#result")) { leave(reply.url); return; }
       const open = unfolded();
       document.getElementById("main").replaceChildren(...main.childNodes);
       document.title = page.title;
       document.querySelector(".top nav").replaceWith(page.querySelector(".top nav")); // it leads to the same page
-      if (push) history.pushState(null, "", reply.url);
+      if (push && (!body || reply.redirected)) history.pushState(null, "", reply.url);
       shownAt = asked();
       prepare(open);
       const status = document.getElementById("status"), shown = document.getElementById("result");
@@ -32,7 +32,7 @@
       for (let part = target; (part = part && part.parentElement.closest("details")); ) part.open = true;
       if (!markSlip() && target) target.focus({ preventScroll: true });
     } catch {
-      if (mine === latest) location.assign(address);
+      if (mine === latest) leave(address);
     }
   }
 
@@ -51,10 +51,17 @@
     return [...document.querySelectorAll("#builder details[open]")].map((part) => part.dataset.fold);
   }
 
-  function addressOf(form, button) {
+  function fieldsOf(form, button) {
     const fields = new URLSearchParams(new FormData(form));
     if (button && button.name) fields.append(button.name, button.value);
-    return form.getAttribute("action") + "?" + fields;
+    return fields;
+  }
+
+  // What an address may have no room for is posted, and sent without this file where that fails.
+  function send(form, button, focus) {
+    const fields = fieldsOf(form, button), action = form.getAttribute("action");
+    if (form.getAttribute("method") === "get") { show(action + "?" + fields, { focus }); return; }
+    show(action, { focus, body: fields, leave: () => { form.dataset.plain = "yes"; form.requestSubmit(button); } });
   }
 
   function selector(field) {
@@ -243,7 +250,7 @@
   async function search(form) {
     const mine = ++latest, said = document.getElementById("found");
     try {
-      const reply = await fetch(addressOf(form, form.querySelector('[name="again"]')));
+      const reply = await fetch(form.getAttribute("action"), { method: "POST", body: fieldsOf(form, form.querySelector('[name="again"]')) });
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       if (mine !== latest) return;
       const found = page.querySelector(".listing");
@@ -312,7 +319,7 @@
         }
         const wanted = `[name="at.${CSS.escape(chip.dataset.name)}"][value="${zone.dataset.side}"]`;
         form.querySelector(wanted).checked = true;
-        show(addressOf(form));
+        send(form);
       });
     }
     form.querySelector(".variables > legend").after(board);
@@ -328,13 +335,13 @@
   document.addEventListener("change", (event) => {
     const form = event.target.closest("#builder");
     if (!form || event.target.closest(".damage")) return;
-    show(addressOf(form), { focus: selector(event.target) });
+    send(form, null, selector(event.target));
   });
   document.addEventListener("submit", (event) => {
     const form = event.target.closest("#builder");
-    if (!form || (event.submitter && event.submitter.name === "choose")) return;
+    if (!form || form.dataset.plain || (event.submitter && event.submitter.name === "choose")) return;
     event.preventDefault();
-    show(addressOf(form, event.submitter), { focus: "#builder .go" });
+    send(form, event.submitter, "#builder .go");
   });
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".pager a, .tabs a");
