@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -25,7 +26,9 @@ from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
+from warnings import catch_warnings, simplefilter
 from zipfile import BadZipFile
 
 import numpy as np
@@ -81,6 +84,44 @@ def left_closed() -> Iterator[None]:
         yield
     finally:
         _closed.reset(token)
+
+
+@contextmanager
+def computed_beside(work: Callable[[], object]) -> Iterator[None]:
+    """Within it a fork of this process does some work, of which only what is kept remains.
+
+    It is awaited, or stopped where what is done here fails; it ends with this process.  Without a
+    folder, with one processor, or where all is to be computed again, nothing is done beside.
+    """
+    if cache_folder() is None or _fresh.get() or (os.cpu_count() or 1) < 2:
+        yield
+        return
+    alive, lifeline = os.pipe()
+    with catch_warnings():  # of threads, none of which holds what the work needs
+        simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
+    if process == 0:
+        try:
+            os.close(lifeline)
+            Thread(target=_end_after, args=(alive,), daemon=True).start()
+            work()
+        finally:  # whatever happened: who needs it computes it again
+            os._exit(0)
+    os.close(alive)
+    try:
+        yield
+    except BaseException:
+        os.kill(process, signal.SIGKILL)
+        raise
+    finally:
+        os.waitpid(process, 0)
+        os.close(lifeline)
+
+
+def _end_after(alive: int) -> None:
+    """End this process once the other end of a pipe is closed."""
+    os.read(alive, 1)
+    os._exit(1)
 
 
 def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:
@@ -182,9 +223,10 @@ def _read(path: Path, unpacked: Callable[[bytes], T]) -> T | None:
     """What an entry holds; nothing where it is missing or damaged, or is to be computed again."""
     if not _fresh.get():
         with suppress(OSError, *_DAMAGED):
-            entry = path.read_bytes()
-            if sha256(entry[_DIGEST:]).digest() == entry[:_DIGEST]:
-                return unpacked(entry[_DIGEST:])
+            with path.open("rb") as file:
+                digest, entry = file.read(_DIGEST), file.read()
+            if sha256(entry).digest() == digest:
+                return unpacked(entry)
     return None
 
 
