@@ -15,7 +15,7 @@ from scipy import stats
 
 import eree
 import eree_study
-from eree.estimate.calibration import Calibrated
+from eree.estimate.calibration import Calibrated, _distinct
 from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.quantiles import ends_around, quantiles, shortest
@@ -354,3 +354,17 @@ def test_far_levels_are_kept_though_no_draw_shows_them(noise: NoiseBySize, level
         above, below = 10**7 - low[i], high[i] - 10**7
         miss = made().tail(cell, int(above) + 1, 1) + made().tail(cell, int(below) + 1, -1)
         assert float(miss) <= 1.15 * (1 - level)
+
+
+@given(
+    st.integers(1, 5).flatmap(
+        lambda width: st.lists(
+            st.lists(st.integers(0, 137), min_size=width, max_size=width), min_size=1, max_size=60
+        )
+    )
+)
+def test_points_that_differ_are_listed_once_in_their_order(points: list[list[int]]) -> None:
+    classes = np.array(points, dtype=np.uint8)
+    distinct, back = _distinct(classes)
+    assert distinct.tolist() == sorted(map(list, set(map(tuple, points))))
+    assert distinct.dtype == np.uint8 and distinct[back].tolist() == points

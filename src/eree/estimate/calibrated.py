@@ -34,7 +34,7 @@ _ROUNDS, _LEARN_FROM = 5, 3_000
 #: Workplaces of each kind that are taken to be as all are, before any is known.
 _OF_ALL = 20.0
 #: Groups that a check of the model needs, and that are looked at at once.
-_LEAST_GROUPS, _AT_ONCE = 30, 1 << 14
+_LEAST_GROUPS, _AT_ONCE = 30, 1 << 12
 #: Thresholds up to a size that a profile has to have, to be believed.
 _LEAST_THRESHOLDS, _LARGE = 5, 1_000
 
@@ -216,7 +216,11 @@ def _largest_of_parts(posterior: Array, first: Integers) -> Array:
 
 @lru_cache(maxsize=64)
 def _table(key: ReleaseKey, name: str) -> MeasuredTable:
-    return MeasuredTable.read(key.release, name, coded=True)
+    """A table of which only what learning looks at stays in memory."""
+    read = MeasuredTable.read(key.release, name, coded=True)
+    found = replace(read, rows=read.rows.select(["noisy"]))
+    found.__dict__["groups"] = read.groups
+    return found
 
 
 @lru_cache(maxsize=1024)

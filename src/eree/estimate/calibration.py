@@ -366,6 +366,9 @@ class Calibrated:
 def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:
     """The rows that differ, and which of them each row is."""
     width = points.shape[1]
+    if width == 1:
+        seen = np.bincount(points[:, 0]) > 0
+        return np.flatnonzero(seen).astype(np.uint8)[:, None], (np.cumsum(seen) - 1)[points[:, 0]]
     kind = f">u{width}" if width in (1, 2, 4, 8) else f"V{width}"  # integers are sorted faster
     texts = np.ascontiguousarray(points).view(kind).ravel()
     if texts.dtype.kind == "u":

@@ -54,11 +54,11 @@ def _packed(made: CalibratedTable | None) -> Arrays:
         "sizes.shares": made.sizes.shares,
         "sizes.least": made.sizes.least,
         "points": calibrated.points,
-        "distinct": distinct,
-        "back": _narrow(back),
         **_of_noise("noise", calibrated.noise),
     }
-    found |= {f"reach.{level}": reach for level, reach in calibrated.reaches.items()}
+    found |= {f"reach.{level}": _narrow(reach) for level, reach in calibrated.reaches.items()}
+    if calibrated.points.shape[1] > 1:  # of single classes it is found at once
+        found |= {"distinct": distinct, "back": _narrow(back)}
     if made.beyond is not None:
         found["beyond"] = made.beyond
     if own is not None:
@@ -81,8 +81,10 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
     )
     noise = _noise("noise", found, mechanism)
     calibrated = Calibrated(noise, found["points"], about["cells"], about["widened"])
-    calibrated.__dict__["distinct"] = found["distinct"], found["back"].astype(np.intp)
-    reaches = {level: found[f"reach.{level}"] for level in LEVELS if f"reach.{level}" in found}
+    if "distinct" in found:
+        calibrated.__dict__["distinct"] = found["distinct"], found["back"].astype(np.intp)
+    known = [level for level in LEVELS if f"reach.{level}" in found]
+    reaches = {level: _wide(found[f"reach.{level}"]) for level in known}
     calibrated.__dict__["reaches"] = reaches
     own = None
     if "own.kinds" in found:
