@@ -16,7 +16,7 @@ from eree.errors import Refusal
 from eree.policy.schema import Value
 from eree.release.contents import SCALED_TO
 from eree.release.release import Release
-from eree.web.dataset import Group
+from eree.web.dataset import Variable
 from eree.web.hierarchy import levels_of
 
 #: What is counted in a table of jobs; its other numbers follow from these.
@@ -42,16 +42,24 @@ class Held(Release):
                 raise Refusal(f"{release.folder} changed while it was read; try again")
         found.__dict__["_files"] = files
         found.__dict__["_alive"] = WeakValueDictionary[str, Any]()
-        found.__dict__["_levels"] = {}
+        found.__dict__["_variables"] = {}
         return found
 
-    def levels(self, name: str, codes: tuple[Value, ...]) -> dict[str, tuple[Group, ...]]:
-        """The levels above codes of an attribute, which several tables may have."""
-        known = self.__dict__["_levels"]
+    def variable(self, name: str, codes: tuple[Value, ...]) -> Variable:
+        """An attribute with these codes and the levels above, which several tables may have."""
+        known: dict[object, Variable] = self.__dict__["_variables"]
         if (name, codes) not in known:
-            known[name, codes] = levels_of(self, name, codes)
-        found: dict[str, tuple[Group, ...]] = known[name, codes]
-        return found
+            attributes = self.schema.attributes
+            titles = {a.name: a.label or a.name for a in attributes.values()}
+            known[name, codes] = Variable(
+                name,
+                titles[name],
+                tuple(map(str, codes)),
+                tuple(map(attributes[name].describe, codes)),
+                levels_of(self, name, codes),
+                titles,
+            )
+        return known[name, codes]
 
     def table(self, name: str) -> pa.Table:
         """The public rows of a table."""

@@ -24,7 +24,7 @@ from eree.random.exact import Integers
 from eree.release.price import Ends, Measurement, Numbers
 from eree.survey.query import Axis
 from eree.web.columns import Codes, Columns, Sums
-from eree.web.dataset import DataSet, Variable
+from eree.web.dataset import DataSet
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
 from eree.web.promise import in_one_line, levels_words, mean_words
@@ -97,18 +97,7 @@ class LinkedTable(DataSet):
             self.measures |= {WORKPLACES: say("Workplaces (exact)")}
         self.areas = frozenset(n for t in release.areas.values() for n in t.column_names)
         self.universe = _universe(schema, about["where"])
-        titles = {a.name: a.label or a.name for a in schema.attributes.values()}
-        variables = tuple(
-            Variable(
-                attribute.name,
-                titles[attribute.name],
-                tuple(map(str, codes[attribute.name])),
-                tuple(attribute.describe(code) for code in codes[attribute.name]),
-                release.levels(attribute.name, tuple(codes[attribute.name])),
-                titles,
-            )
-            for attribute in self._attributes.values()
-        )
+        variables = tuple(release.variable(name, tuple(codes[name])) for name in by)
         sides = ", ".join(_lowered(v.label) for v in variables)
         shown = say("by %(variables)s", variables=sides) if variables else say("in all")
         title = Joined(": ", (_worded(table), shown))

@@ -157,8 +157,13 @@ class QueryTool:
         `alive` is the end of a pipe that something can be read from when it is to stop.
         No file but a module is opened from here on, not even in the cache of certificates.
         """
-        self._server.ready, self._server.alive = ready, alive
-        threading.Thread(target=self._front.get_ready, daemon=True).start()
+
+        def listening() -> None:
+            if ready is not None:
+                ready()
+            threading.Thread(target=self._front.get_ready, daemon=True).start()
+
+        self._server.ready, self._server.alive = listening, alive
         try:
             with left_closed(), _few_collections():
                 self._server.run(sockets=[self._door.socket])
