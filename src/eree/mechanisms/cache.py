@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES, MOST_BYTES = 5_000, 1 << 30
 #: Bytes of an entry that is looked at for room: what was learnt of a large table.
 _LARGE = 1 << 20
+#: Seconds that are waited for what is computed beside; then it is computed here.
+_PATIENCE = 120.0
 _SOURCES = ("errors.py", "workload.py", "cells.py", "policy", "random", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
@@ -114,7 +117,11 @@ def computed_beside(work: Callable[[], object]) -> Iterator[None]:
         os.kill(process, signal.SIGKILL)
         raise
     finally:
-        os.waitpid(process, 0)
+        until = time.monotonic() + _PATIENCE
+        while os.waitpid(process, os.WNOHANG) == (0, 0):
+            time.sleep(0.01)
+            if time.monotonic() > until:
+                os.kill(process, signal.SIGKILL)
         os.close(lifeline)
 
 
