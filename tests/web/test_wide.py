@@ -24,18 +24,15 @@ def cube(tool: QueryTool) -> str:
     return next(data.name for data in tool.catalogue.data_sets if data.kind == "cube")
 
 
-def before_total(page: Page) -> float:
+def before_total(page: Page) -> int:
     """How much darker it is just before the total of a row than farther from it."""
     at = page.locator(".scroll tbody .total").first
     place = at.bounding_box()
     assert place
     left, top = round(place["x"]), round(place["y"]) + 6
     with Image.open(BytesIO(page.screenshot())) as picture:
-        grey = picture.convert("L")
-        far, near = (
-            list(grey.crop((x, top, x + 1, top + 1)).getdata())[0] for x in (left - 16, left - 2)
-        )
-    return float(far) - float(near)
+        line = picture.convert("L").crop((left - 16, top, left - 1, top + 1)).tobytes()
+    return line[0] - line[-1]
 
 
 @pytest.mark.parametrize("view", ["", "/embed"])
@@ -119,6 +116,8 @@ def test_groups_of_rows_are_split_on_paper_and_named_in_every_row(
         shown = page.locator("tbody tr:visible")
         assert shown.count() == count
         found = shown.locator("th:first-child").all_inner_texts()
+        heads = page.locator("thead tr:visible").last.locator("th").count()
+        assert heads == 2 + shown.first.locator("td").count()
         assert found == expected
         assert shown.locator("[rowspan]").count() == 0
         page.emulate_media(media="screen")

@@ -250,7 +250,8 @@ class Layout:
 
     def _sheet(self, first: int, last: int) -> Sheet:
         own = _headings(self.page.cols, self._cols[first:last], "c")
-        return Sheet(self._head(own, last > len(self._cols)), first, last)
+        wide = self._head(own, last > len(self._cols)) if self.page.cols.axes else self.head
+        return Sheet(wide, first, last)
 
     def _width(self, place: int, shown: Shown) -> float:
         """About how many letters a column is wide: its total is the longest figure in it."""
