@@ -18,6 +18,7 @@ from eree.web.render.charts import (
     MINUS,
     SHADES,
     Scale,
+    _field,
     bars,
     decision_line,
     drawing,
@@ -26,6 +27,7 @@ from eree.web.render.charts import (
     heat_map,
     interval,
     rank_line,
+    shades_up_to,
     short,
 )
 from questions import queries
@@ -46,6 +48,29 @@ def test_a_scale_has_round_numbers_around_all_others(one: float, two: float) -> 
     assert scale.bottom <= low + slack and high <= scale.top + slack
     assert 2 <= len(scale.ticks) <= 8
     assert scale.at(scale.bottom) == "0.00%" and scale.at(scale.top) == "100.00%"
+
+
+def test_a_little_below_zero_takes_little_of_a_chart() -> None:
+    scale = Scale.over(-1, 8_000)
+    assert scale.bottom == -1 and scale.ticks == [0, 2_000, 4_000, 6_000, 8_000]
+    assert float(scale.at(0).rstrip("%")) < 1 and "axis" in scale.lines
+    whole = Scale.over(-1_500, 8_000)
+    assert whole.ticks[0] == whole.bottom < -1_500
+    for drawn in (scale.axis(), whole.axis()):  # no number hangs over an end
+        assert drawn.count('"start"') == drawn.count('"end"') == 1
+
+
+@given(st.lists(st.integers(-50, 10**7), min_size=1, max_size=30))
+def test_shades_begin_at_round_figures_and_hold_what_they_say(values: list[int]) -> None:
+    cells = [Cell(value, 1, 0.0, inf, None, 0.0, 0.0, ()) for value in values]
+    starts = shades_up_to(max(values))
+    assert starts == sorted(starts) and len(starts) == SHADES
+    assert all(f"{start:.0e}" == f"{start:.5e}".replace(".00000", "") for start in starts)
+    for one in cells:
+        shade = int(_field(one, starts, "", 0).kind[5])
+        if max(values) > 0:
+            assert starts[shade] <= max(one.value, 0)
+            assert shade == SHADES - 1 or max(one.value, 0) < starts[shade + 1]
 
 
 @settings(max_examples=15)

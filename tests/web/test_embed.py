@@ -30,8 +30,13 @@ def test_a_result_may_be_framed_and_its_whole_page_may_not(
         assert "<form" not in framed.text and "<script" not in framed.text
         assert '<base target="_blank">' in framed.text
         result = re.search(r'<main class="embed">(.*)</main>', framed.text, re.DOTALL)
-        shown = re.sub("</?form[^>]*>|<input[^>]*>|<button[^>]*>[^<]*</button>", "", whole.text)
-        assert result and f"{result[1]}</section>" in shown
+        form = '<p class="jump">.*?</p>\n|</?form[^>]*>|<input[^>]*>|<button[^>]*>[^<]*</button>'
+        assert result and '"#builder"' not in framed.text  # nothing leads to what is not there
+        inside = re.fullmatch(
+            r"<h1[^>]*>(.*?)</h1>(.*)<p class=\"links\">.*</p>", result[1], re.DOTALL
+        )
+        assert inside and f"{inside[2].strip()}</section>" in re.sub(form, "", whole.text)
+        assert f"<h1>{inside[1]}</h1>" in whole.text
         assert result[1].count("<section") == result[1].count("</section>")
         assert "<table" in result[1] or "<svg" in result[1]
         assert len(framed.content) < len(whole.content)

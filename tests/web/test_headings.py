@@ -169,7 +169,7 @@ def test_cells_name_headings_that_are_there(client: TestClient, catalogue: Catal
     nested = "rows=place&rows=sector&cols=ownership&subtotals=yes&show=margin"
     page = Headers(client.get(f"/d/{name}?{nested}").text)
     assert page.named and set(page.named) <= page.ids
-    assert page.scopes == {"col", "row", "rowgroup"}
+    assert page.scopes == {"col", "row", "rowgroup", "colgroup"}  # the last on paper
     flat = Headers(client.get(f"/d/{name}?rows=sector&cols=ownership&show=margin").text)
     assert not flat.named and flat.scopes == {"col", "row"}
 
@@ -212,5 +212,10 @@ def test_blocks_are_for_paper_alone_and_have_every_figure(
     places = re.findall(r'class="at-0">(\d+)</th>', screen)
     assert places and all(re.findall(r'class="at-0">(\d+)</th>', b) == places for b in paper)
     assert not any(" id=" in block.partition("</table>")[0] for block in paper)
+    headings = [re.findall(r'<th [^>]*class="caption"[^>]*>(.*?)</th>', block) for block in paper]
+    assert all(len(own) == 1 and "columns " in own[0] for own in headings)
+    assert "<caption" not in "".join(paper)
+    nested = client.get(f"/d/{name}?rows=place&rows=ownership&show=margin").text
+    assert nested.count('<table class="on-paper') == 1 and ": columns 1" not in nested
     narrow = client.get(f"/d/{name}?rows=place&cols=ownership&show=margin").text
     assert '<table class="on-paper' not in narrow and "on-screen" not in narrow

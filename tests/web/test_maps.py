@@ -177,6 +177,29 @@ def test_areas_without_a_shape_are_counted_and_stay_in_the_table(
     assert "some.geojson, which is no part of the release" in about
 
 
+def test_a_map_of_other_areas_than_were_asked_for_says_so(
+    releases: list[Path], maps: list[str]
+) -> None:
+    catalogue = Catalogue.open(releases[:1], maps=[one for one in maps if "county" in one])
+    data = next(d for d in catalogue.data_sets if d.name.startswith("jobs"))
+    client = TestClient(application(catalogue, "http://testserver"), base_url="http://testserver")
+    said = "There is no map of Place here; this one shows County."
+    assert said in client.get(f"/d/{data.name}/map?rows=place&show=margin").text
+    for query in ("rows=place&group.place=county", "rows=sector", ""):
+        assert "There is no map of" not in client.get(f"/d/{data.name}/map?{query}").text
+
+
+def test_areas_without_a_figure_are_in_the_legend_and_in_the_picture(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    query = f"rows=place&where.place={tables['jobs'].variable('place').codes[0]}&show=margin"
+    page = client.get(f"/d/{tables['jobs'].name}/map?{query}").text
+    assert "no figure" in page and "or the data set has no such area" in page
+    found = client.get(f"/d/{tables['jobs'].name}/map.svg?{query}").text
+    assert re.search(r'<rect class="out"[^>]*/><text[^>]*>no figure</text>', found)
+    assert f">{tables['jobs'].title}</text>" in found
+
+
 def test_a_data_set_without_a_map_has_no_such_page(
     client: TestClient, catalogue: Catalogue
 ) -> None:

@@ -68,6 +68,20 @@ def test_a_map_is_a_file_with_its_legend_and_without_links(
         assert any(line.startswith(low) for line in texts(found.content))
 
 
+def test_a_picture_says_how_many_of_how_many_are_in_it(
+    client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.render.charts.MOST_BARS", 7)
+    data = tables["jobs"]
+    for query in ("rows=sector", "rows=sector&cols=ownership&as=heat"):
+        for page, ends in (("", "1 to 7"), ("&page=3", "15 to 20")):
+            address = f"/d/{data.name}/chart.svg?{query}&sort=-jobs{page}&confidence=0.8"
+            said = texts(client.get(address).content)[1]
+            assert said == f"{data.title} · Rows {ends} of 20 · Largest first"
+    whole = texts(client.get(f"/d/{data.name}/chart.svg?rows=ownership&confidence=0.8").content)
+    assert whole[1] == data.title
+
+
 def test_what_a_page_refuses_its_file_refuses(
     client: TestClient, tables: dict[str, LinkedTable]
 ) -> None:

@@ -16,8 +16,10 @@ _PARTS = re.compile(
     re.DOTALL,
 )
 _SECTION = re.compile("<section|</section>")
-#: Tags of a form and what sends it; what is between them stays.
-_FORM = re.compile("</?form[^>]*>|<input[^>]*>|<button[^>]*>[^<]*</button>")
+#: Tags of a form, what sends it, and what leads to it; what is between the tags stays.
+_FORM = re.compile(
+    '<p class="jump">.*?</p>\n?|</?form[^>]*>|<input[^>]*>|<button[^>]*>[^<]*</button>'
+)
 
 
 def embedded(page: Reply) -> Reply:
@@ -43,8 +45,9 @@ def embedded(page: Reply) -> Reply:
         found["style"],
         "</head>",
         "<body>",
-        f'<main class="embed">{_FORM.sub("", _within(found["rest"]))}</main>',
-        f'<p class="links"><a href="{found["address"]}">{found["heading"]}</a></p>',
+        f'<main class="embed"><h1 class="visually-hidden">{found["heading"]}</h1>',
+        _FORM.sub("", _within(found["rest"])),
+        f'<p class="links"><a href="{found["address"]}">{found["heading"]}</a></p></main>',
         "</body>",
         "</html>",
     ]

@@ -7,6 +7,7 @@ class, so that they follow the reader's choice of light or dark, and nothing is 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -126,9 +127,10 @@ class Scale:
 
     @classmethod
     def over(cls, low: float, high: float) -> Scale:
-        """The scale of numbers from low to high."""
+        """The scale of numbers from low to high; a little below 0 takes no whole step."""
         step = _step(max(high - low, 1e-9) / 4)
-        return cls(step * (low // step), step * -(-high // step), step)
+        bottom = low if -step / 2 < low < 0 < high else step * (low // step)
+        return cls(bottom, step * -(-high // step), step)
 
     def at(self, number: float) -> str:
         """Where a number is, as a share of the width."""
@@ -138,17 +140,19 @@ class Scale:
     @property
     def ticks(self) -> list[float]:
         """The round numbers."""
-        count = round((self.top - self.bottom) / self.step)
-        return [self.bottom + k * self.step for k in range(count + 1)]
+        last = round(self.top / self.step)
+        first = ceil(self.bottom / self.step - 1e-6)
+        return [k * self.step for k in range(first, last + 1)]
 
     def axis(self) -> str:
         """The numbers of the scale."""
         parts = ['<svg class="chart ticks" aria-hidden="true" width="100%" height="18">']
-        for place, number in enumerate(self.ticks):
-            ends = {0: "start", len(self.ticks) - 1: "end"}
+        for number in self.ticks:
+            share = (number - self.bottom) / (self.top - self.bottom)
+            anchor = "start" if share < 0.02 else "end" if share > 0.98 else "middle"
             parts.append(
                 f'<text class="tick" x="{self.at(number)}" y="13"'
-                f' text-anchor="{ends.get(place, "middle")}">{short(number)}</text>'
+                f' text-anchor="{anchor}">{short(number)}</text>'
             )
         return "".join([*parts, "</svg>"])
 
@@ -234,6 +238,7 @@ def drawing(whole: Answer, asked: str) -> dict[str, Any]:
     return {
         "answer": page,
         "pages": whole.pages(few),
+        "of": list(zip(whole.asked(few), (len(whole.rows), len(whole.cols)), strict=True)),
         "drawn": drawn,
         "bars": bars(page) if drawn == "bars" else None,
         "grouped": grouped(page, panels=drawn == "panels") if groups else None,
@@ -304,29 +309,27 @@ def heat_map(answer: Answer) -> HeatMap:
     """A field for every cell of a page."""
     rows, cols = min(len(answer.rows), MOST_BARS), len(answer.cols)
     values = answer.body.jobs[:rows]
-    top = float(np.max(np.nan_to_num(values), initial=0.0))
+    starts = shades_up_to(float(np.max(np.nan_to_num(values), initial=0.0)))
     columns = tuple(" · ".join(answer.cols.labels(j)) for j in range(cols))
     found = []
     for i in range(rows):
         name = " · ".join(answer.rows.labels(i)) or spoken(say("All"))
         cells = answer.body.cells[cols * i : cols * (i + 1)]
         fields = tuple(
-            _field(cell, top, f"{name}, {column}", answer.shown_decimals)
+            _field(cell, starts, f"{name}, {column}", answer.shown_decimals)
             for cell, column in zip(cells, columns, strict=True)
         )
         found.append((name, fields))
-    starts = tuple(short(top * (shade / SHADES) ** POWER) for shade in range(SHADES))
-    return HeatMap(columns, tuple(found), starts, cols > MOST_NUMBERED)
+    return HeatMap(columns, tuple(found), tuple(map(short, starts)), cols > MOST_NUMBERED)
 
 
-def _field(cell: Cell, top: float, name: str, decimals: int | None) -> Field:
+def _field(cell: Cell, starts: Sequence[float], name: str, decimals: int | None) -> Field:
     said = f"{name}: {figure(cell, decimals)}"
     if ABSENT in cell.flags:
         return Field("none", "0", spoken(say("%(figure)s, absent", figure=said)))
     if not cell.known:
         return Field("unknown", UNKNOWN, f"{name}: {spoken(NOT_KNOWN)}")
-    share = max(cell.estimate, 0) / top if top > 0 else 0.0
-    shade = min(SHADES - 1, int(share ** (1 / POWER) * SHADES))
+    shade = bisect(starts, max(float(cell.estimate), 0.0)) - 1 if starts[-1] else 0
     weak = UNRELIABLE in cell.flags
     kind = f"heat-{shade}{' weak' if weak else ''}"
     said += f", {spoken(interval(cell, decimals))}"
@@ -379,6 +382,12 @@ def ticks_between(labels: Sequence[str]) -> str:
     ]
     start = '<svg class="chart ticks" aria-hidden="true" width="100%" height="16">'
     return "".join([start, *parts, "</svg>"])
+
+
+def shades_up_to(top: float) -> list[float]:
+    """Where each shade begins: numbers of one digit, with noughts."""
+    rough = [max(top, 0.0) * (shade / SHADES) ** POWER for shade in range(SHADES)]
+    return [round(value, -floor(log10(value))) if value > 0 else 0.0 for value in rough]
 
 
 def _step(rough: float) -> float:

@@ -85,6 +85,8 @@ class Heading(NamedTuple):
             inside += f' <span class="code">{escape(self.code)}</span>'
         if self.down > 1 and not column:
             inside = f"<div>{inside}</div>"
+        elif self.across > 1 and column:
+            inside = f"<span>{inside}</span>"
         return f"{made}>{inside}</th>"
 
 
@@ -112,9 +114,10 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the page: headings that begin at it, then cells."""
+    """A row of the page: headings that begin at it, then cells; `every` is all that it is under."""
 
     headings: tuple[Heading, ...]
+    every: tuple[Heading, ...]
     cells: tuple[Shown, ...]
     kind: str
 
@@ -126,12 +129,13 @@ class Row:
         return "".join([*named, *[shown.html(shown.headings) for shown in self.cells]])
 
     def on_paper(self, sheet: Sheet) -> str:
-        """The same with those of its cells that a sheet has; headings have no names there."""
+        """All of its headings, which have no names there, and those of its cells on a sheet."""
         return "".join([self._start, *self._plain[sheet.first : sheet.last]])
 
     @cached_property
     def _start(self) -> str:
-        return "".join([heading.html(nested=False) for heading in self.headings])
+        own = [heading._replace(down=1, scope="row") for heading in self.every]
+        return "".join([heading.html(nested=False) for heading in own])
 
     @cached_property
     def _plain(self) -> list[str]:
@@ -206,11 +210,12 @@ class Layout:
     @cached_property
     def rows(self) -> list[Row]:
         """The rows of the body."""
-        found = []
+        found, every = [], tuple[Heading, ...]()
         for line, (own, names) in zip(self._rows, self._row_heads, strict=True):
             kind = "" if line.number >= 0 else "subtotal"
             headings = tuple([heading for _, heading in own])
-            found.append(Row(headings, self._shown(line, names), kind))
+            every = every[: own[0][0]] + headings if own else every
+            found.append(Row(headings, every, self._shown(line, names), kind))
         return found
 
     def body(self, sheet: Sheet | None = None) -> str:
@@ -224,14 +229,17 @@ class Layout:
     @cached_property
     def foot(self) -> Row:
         """The totals of the columns."""
-        return Row((), self._shown(None, "r-total"), "")
+        return Row((), (), self._shown(None, "r-total"), "")
 
     @cached_property
     def sheets(self) -> list[Sheet]:
-        """Blocks of columns that fit on paper one after the other; none where all do at once."""
+        """Blocks of columns that fit on paper one after the other.
+
+        None where all do at once, unless rows are in groups, which paper splits.
+        """
         room = PAPER - PAPER_SIDE * len(self._query.rows)
         wide = [self._width(place, shown) for place, shown in enumerate(self.foot.cells)]
-        if sum(wide) <= room:
+        if sum(wide) <= room and len(self._query.rows) < 2:
             return []
         starts, left = [0], float(room)
         for place, width in enumerate(wide):
@@ -244,7 +252,8 @@ class Layout:
 
     def _sheet(self, first: int, last: int) -> Sheet:
         own = _headings(self.page.cols, self._cols[first:last], "c")
-        return Sheet(self._head(own, last > len(self._cols)), first, last)
+        wide = self._head(own, last > len(self._cols)) if self.page.cols.axes else self.head
+        return Sheet(wide, first, last)
 
     def _width(self, place: int, shown: Shown) -> float:
         """About how many letters a column is wide: its total is the longest figure in it."""

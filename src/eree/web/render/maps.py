@@ -148,7 +148,7 @@ class Picture:
     """A map of a query, and the figures on it."""
 
     def __init__(self, data: DataSet, query: Query, mapped: Mapped) -> None:
-        self.data, self.mapped = data, mapped
+        self.data, self.mapped, self._asked = data, mapped, query
         name, level = mapped.variable.name, mapped.level
         groups = {} if level is None else {name: level}
         self.query = query.with_sides((name,), (), groups)
@@ -190,6 +190,13 @@ class Picture:
             groups[name] = level
         made = query.with_sides(rows, cols, groups)
         return {"label": mapped.label, "address": made.address()}
+
+    @property
+    def instead(self) -> str:
+        """What was asked for in the place of these areas, where there is no map of it."""
+        name, asked = self.mapped.variable.name, self._asked
+        other = name in asked.by and asked.groups.get(name) != self.mapped.level
+        return self.mapped.variable.side_label(asked.groups.get(name)) if other else ""
 
     @property
     def caption(self) -> str:

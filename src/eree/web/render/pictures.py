@@ -9,6 +9,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from eree.web.export import Metadata
+from eree.web.query import SORTS
 from eree.web.render.charts import Bar, Bars, Grouped, HeatMap
 from eree.web.render.maps import Picture
 from eree.web.reply import SVG, Reply
@@ -27,7 +28,8 @@ _STYLE = (
     ".heat-4{fill:#5c9bae}.heat-5{fill:#367d93}.heat-6{fill:#1b5a6e}.none,.unknown{fill:#fff}"
     ".heat-5+text,.heat-6+text{fill:#fff}"
     ".shade-0{fill:#d7e6ea}.shade-1{fill:#a5cad4}.shade-2{fill:#6ba6b8}.shade-3{fill:#377e96}"
-    ".shade-4{fill:#124a5d}.out{fill:#f4f6f5;stroke:#d9dedd}.stripe{fill:#fff;opacity:.75}"
+    ".shade-4{fill:#124a5d}.out,.map .out{fill:#f4f6f5;stroke:#566269;stroke-dasharray:3 2}"
+    ".stripe{fill:#fff;opacity:.75}"
     ".map path{stroke:#fff;stroke-width:.8px;vector-effect:non-scaling-stroke;fill-rule:evenodd}"
 )
 _LINK = re.compile(r"<a [^>]*>")
@@ -43,7 +45,21 @@ def chart_file(shown: Mapping[str, Any], about: Metadata, name: str) -> Reply:
         lines = _bars(shown["bars"], "")
     else:
         lines = _groups(shown["grouped"])
-    return _picture(about.caption, lines, about, name)
+    (rows, down), (cols, across) = shown["of"]
+    said: list[str] = []
+    if down > rows.stop - rows.start:
+        said.append(say("Rows %(first)s to %(last)s of %(all)s", **_part(rows, down)))
+    if across > cols.stop - cols.start:
+        said.append(say("Columns %(first)s to %(last)s of %(all)s", **_part(cols, across)))
+    if said:
+        said.append(SORTS[shown["answer"].query.sort])
+    return _picture(about.caption, lines, about, name, said)
+
+
+def _part(shown: slice, every: int) -> dict[str, str]:
+    """The first and the last of all that are in a picture."""
+    ends = {"first": shown.start + 1, "last": min(shown.stop, every), "all": every}
+    return {name: f"{number:,}" for name, number in ends.items()}
 
 
 def map_file(picture: Picture, about: Metadata, name: str) -> Reply:
@@ -62,14 +78,21 @@ def map_file(picture: Picture, about: Metadata, name: str) -> Reply:
         lines.append((_LINE, swatch + _text(said, _EDGE + 36)))
     if any(area.hatched for area in picture.areas):
         lines.append((_LINE, _text(spoken(say("hatched: unreliable")), _EDGE)))
+    if picture.without_figure > 0:
+        swatch = f'<rect class="out" x="{_EDGE}" y="4" width="26" height="14"/>'
+        lines.append((_LINE, swatch + _text(spoken(say("no figure")), _EDGE + 36)))
     return _picture(picture.caption, lines, about, name)
 
 
-def _picture(caption: str, lines: Sequence[_Line], about: Metadata, name: str) -> Reply:
-    """Lines below each other, between a title and where they are from."""
+def _picture(
+    caption: str, lines: Sequence[_Line], about: Metadata, name: str, part: Sequence[str] = ()
+) -> Reply:
+    """Lines below each other, between a title and where they are from; `part` is what is shown."""
     level = spoken(say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}"))
     caption, citation = spoken(caption), spoken(about.citation)
+    of = " · ".join(map(spoken, (about.title, *part)))
     every = [(26, _text(line, _EDGE, "title")) for line in wrap(caption, 100)]
+    every += [(20, _text(line, _EDGE)) for line in wrap(of, 130)]
     every += [(8, ""), *lines, (12, "")]
     for note in (level, *map(spoken, about.notes), citation):
         every += [(18, _text(line, _EDGE, "soft")) for line in wrap(note, 140)]
@@ -80,7 +103,7 @@ def _picture(caption: str, lines: Sequence[_Line], about: Metadata, name: str) -
     size = f'width="{_WIDE}" height="{top + _EDGE}" viewBox="0 0 {_WIDE} {top + _EDGE}"'
     whole = (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
-        f"<title>{escape(caption)}</title><style>{_STYLE}</style>"
+        f"<title>{escape(caption)} – {escape(of)}</title><style>{_STYLE}</style>"
         f'<rect width="100%" height="100%" fill="#fff"/>{"".join(drawn)}</svg>\n'
     )
     return Reply(200, SVG, whole.encode()).named(name, "attachment")
