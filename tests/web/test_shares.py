@@ -77,7 +77,7 @@ def test_a_true_share_is_inside_wherever_part_and_whole_are(
 
 @given(st.lists(st.integers(1, 10**9), min_size=2, max_size=50))
 def test_exact_shares_are_exact_however_small_and_add_up(parts: list[int]) -> None:
-    made = share(blocks(*((n, n, n) for n in parts)), block(*[sum(parts)] * 3))
+    made = share(blocks(*((n, n, n) for n in parts)), block(sum(parts), sum(parts), sum(parts)))
     assert (made.jobs > 0).all() and (made.low == made.jobs).all() and (made.high == made.low).all()
     assert not made.flags[UNRELIABLE].any() and not made.relative.any()
     assert made.jobs.sum() == pytest.approx(100, abs=1e-6)
