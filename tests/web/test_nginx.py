@@ -140,6 +140,13 @@ def test_lists_are_sent_and_never_kept_by_the_proxy(both: tuple[str, Tool]) -> N
     where = Request(f"{found[0]['address']}/lists/{variable}", sent, {"content-type": "text/plain"})
     replies = [build_opener(_Stay).open(where, timeout=60) for _ in range(2)]
     assert all(reply.status < 300 and reply.headers["x-cache"] is None for reply in replies)
+    form = f"tab=threshold&at.{variable}=rows&damage={'x' * 9_000}".encode()
+    for _ in range(2):
+        with pytest.raises(HTTPError) as sent_on:
+            build_opener(_Stay).open(f"{found[0]['address']}/build", form, timeout=60)
+        assert sent_on.value.status == 303 and sent_on.value.headers["x-cache"] is None
+        there = str(sent_on.value.headers["location"])
+        assert there.startswith("/jobs/d/") and "damage=~" in there
 
 
 def test_nginx_keeps_what_is_for_operators_and_what_is_too_much(both: tuple[str, Tool]) -> None:
