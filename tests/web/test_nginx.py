@@ -144,8 +144,9 @@ def test_lists_are_sent_and_never_kept_by_the_proxy(both: tuple[str, Tool]) -> N
     for _ in range(2):
         with pytest.raises(HTTPError) as sent_on:
             build_opener(_Stay).open(f"{found[0]['address']}/build", form, timeout=60)
-        assert sent_on.value.status == 303 and sent_on.value.headers["x-cache"] is None
-        there = str(sent_on.value.headers["location"])
+        with sent_on.value as reply:
+            assert reply.status == 303 and reply.headers["x-cache"] is None
+            there = str(reply.headers["location"])
         assert there.startswith("/jobs/d/") and "damage=~" in there
 
 
