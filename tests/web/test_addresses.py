@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 import eree
 from eree.web.address import Unknown, query_of, untracked
+from eree.web.app import application
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
@@ -44,6 +46,47 @@ def test_pages_without_a_query_drop_it_as_well(page: str, client: TestClient) ->
 def test_a_link_that_leads_nowhere_is_not_led_elsewhere(client: TestClient) -> None:
     for path in ("//evil.example/", "/%5cevil.example", "/nothing", "/d"):
         assert client.get(f"{HOME}{path}?utm_source=x").status_code == 404, path
+
+
+def test_a_path_with_other_slashes_or_capitals_leads_to_the_one_address(
+    catalogue: Catalogue, tables: dict[str, LinkedTable]
+) -> None:
+    name, home = tables["jobs"].name, "http://testserver/jobs"
+    app = application(catalogue, home, branding=Branding(languages=("en", "es")))
+    with TestClient(app, base_url=HOME, follow_redirects=False) as client:
+        for path, where in (
+            ("/es", "/es/"),
+            ("/ES//", "/es/"),
+            (f"/d/{name}/", f"/d/{name}"),
+            (f"//d//{name}", f"/d/{name}"),
+            (f"/D/{name.upper()}", f"/d/{name}"),
+            (f"/d/{name.title()}.csv", f"/d/{name}.csv"),
+            (f"/es/D/{name}/Chart/", f"/es/d/{name}/chart"),
+            (f"/d/{name}/codes/place/", f"/d/{name}/codes/place"),
+            ("/Methods/", "/methods"),
+            ("/index.json/", "/index.json"),
+        ):
+            for query in ("", "?rows=place&where.place=%2F%2Fevil&show=margin"):
+                reply = client.get(f"{HOME}{path}{query}")
+                assert reply.status_code == 301, path
+                assert reply.headers["location"] == f"/jobs{where}{query}"
+            assert client.post(f"{HOME}{path}").status_code in (404, 405)
+        for path in (
+            *("//", "///", "//evil.example", "/\\evil.example", "/%5Cevil.example/", "/d/", "/d"),
+            *(f"/d/{name}x/", f"/d/{name}/nothing/", "/es/es", "/es//evil.example", "/static/"),
+            *(f"/d/{name}/codes/Place", f"/d/{name}/lists/place/", "/d/%0d%0aset-cookie:x/"),
+        ):
+            reply = client.get(f"{HOME}{path}")
+            assert reply.status_code in (404, 405), path
+            assert "location" not in reply.headers
+
+
+def test_a_slash_within_a_name_is_no_part_of_a_path(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    for path in (f"/d/{name}%2fabout", f"/d%2F{name}", f"/d/{name}/codes%2fplace", "/static%2f"):
+        assert client.get(path).status_code == 404, path
 
 
 @settings(max_examples=60)

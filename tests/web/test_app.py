@@ -201,7 +201,6 @@ def test_a_form_leads_to_an_address(client: TestClient, catalogue: Catalogue) ->
         ("/d/nothing", 404),
         ("/d/nothing.json", 404),
         ("/d/{name}.exe", 404),
-        ("/d/{name}/", 404),
         ("/d/{name}/codes/nothing", 404),
         ("/static/nothing.css", 404),
         ("/static/..%2f..%2fpages.py", 404),

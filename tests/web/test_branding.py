@@ -14,6 +14,7 @@ import eree
 from eree.web.app import application
 from eree.web.branding import CONTRAST, Branding, contrast, palettes
 from eree.web.catalogue import Catalogue
+from eree.web.server import QueryTool
 from served import HOME
 from uses import eree_command
 
@@ -162,6 +163,14 @@ def test_names_that_cannot_be_are_refused(home: Path, text: str) -> None:
     (home / "places.csv").write_text(text, encoding="utf-8")
     with pytest.raises(eree.Faulty, match=r"names\.place"):
         Branding.read(home / "site.toml")
+
+
+def test_files_of_names_say_at_the_start_what_they_fit(releases: list[Path], home: Path) -> None:
+    (home / "places.csv").write_text("code,name\n0,Nowhere\n", encoding="utf-8")
+    tool = QueryTool(releases, port=0, site=home / "site.toml")
+    tool.run(tool.stop)
+    (line,) = (one for one in tool.said()["lines"] if one.startswith("names of place"))
+    assert re.fullmatch(r"names of place: 0 of \d+ codes have one; 1 names have no code here", line)
 
 
 def test_names_of_what_no_data_set_has_are_refused(releases: list[Path], home: Path) -> None:

@@ -20,16 +20,15 @@ from eree.web.render.charts import (
     Scale,
     _field,
     bars,
-    decision_line,
     drawing,
     error,
     figure,
     heat_map,
     interval,
-    rank_line,
     shades_up_to,
     short,
 )
+from eree.web.render.lines import decision_line, rank_line
 from questions import queries
 
 reals = st.floats(-1e9, 1e9, allow_nan=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,6 +121,32 @@ def test_a_page_answers_whether_one_is_larger(
     found = client.get(f"{asked.format('.json')}&one={last}&two={first}").json()["pair"]
     assert found["larger"] == "two"
     assert 'class="answer"' not in client.get(asked.format("")).text
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "marked", "why"),
+    [
+        ("no<where", "72", ["one"], "is no area here"),
+        ("72", "no<where ", ["two"], "is no area here"),
+        ("72", "72", ["one", "two"], "is compared with another one"),
+    ],
+)
+def test_two_words_stay_in_the_form_where_one_is_wrong(
+    one: str,
+    two: str,
+    marked: list[str],
+    why: str,
+    client: TestClient,
+    tables: dict[str, LinkedTable],
+) -> None:
+    address = f"/d/{tables['jobs'].name}/ranking?rows=sector&show=margin"
+    reply = client.get(address, params={"rows": "sector", "show": "margin", "one": one, "two": two})
+    assert reply.status_code == 400 and why in reply.text
+    fields = dict(re.findall(r'<input id="f-(one|two)" ([^>]*)>', reply.text))
+    assert [name for name in fields if 'aria-invalid="true"' in fields[name]] == marked
+    for name, word in (("one", one), ("two", two)):
+        assert f'value="{word.replace("<", "&lt;")}"' in fields[name]
+    assert 'role="alert"' in reply.text and '<table class="ranking ranks">' in reply.text
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_nobody_is_left_when_the_first_process_is_killed(releases: list[Path]) -
 
 
 def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
-    releases: list[Path], tmp_path: Path
+    releases: list[Path], maps: list[str], tmp_path: Path
 ) -> None:
     room, beside = tmp_path / "room", tmp_path / "beside"
     room.mkdir()
@@ -67,7 +67,11 @@ def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
     shutil.copytree(releases[0], beside)
     failures: list[str] = []
     stop = threading.Event()
-    with started(room, "--watch", "1") as tool:
+    site = tmp_path / "site.toml"
+    site.write_text('[names]\nsector = "names.csv"\n', encoding="utf-8")
+    (tmp_path / "names.csv").write_text("code,name\n11,Farms\n", encoding="utf-8")
+    given = ("--map", maps[0], "--site", str(site))  # which fit the tables alone
+    with started(room, "--watch", "1", *given) as tool:
         (cube,) = tool.names()
 
         def ask() -> None:
@@ -87,6 +91,8 @@ def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
             (tmp_path / "copy").rename(damaged)  # is left out, and said to be
             beside.rename(room / "tables")
             assert until(lambda: len(tool.names()) > 1)
+            (jobs,) = (name for name in tool.names() if name.startswith("jobs"))
+            assert b"<svg" in tool.get(f"/d/{jobs}/map")
             assert cube in tool.names() and sum(map(bool, map(CUBE.match, tool.names()))) == 1
             shutil.rmtree(room / "tables")
             tool.process.send_signal(signal.SIGHUP)
@@ -98,6 +104,8 @@ def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
         tool.process.terminate()
         _, said = tool.process.communicate(timeout=PATIENCE)
         assert "damaged is not served: " in said and "Traceback" not in said
+        assert "a map is left out: no data set has a variable or a level 'place'" in said
+        assert "no data set has a variable or a level 'sector' to name" in said
 
 
 def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path) -> None:

@@ -332,6 +332,11 @@ def test_forms_in_spanish_lead_to_spanish_pages(spanish: TestClient, catalogue: 
     found = spanish.get(f"/es/d/{name}/build?at.place=rows&tab=")
     assert found.status_code == 303
     assert found.headers["location"].startswith(f"/es/d/{name}?rows=place")
+    data = {"at.place": "rows", "tab": "threshold", "damage": "x" * 3_001}
+    posted = spanish.post(f"/es/d/{name}/build", data=data)
+    assert posted.headers["location"].startswith(f"/es/d/{name}/threshold?rows=place")
+    whole = spanish.get(f"/es/d/{name}?rows=place&show=margin").text
+    assert f'readonly value="{HOME}/es/d/{name}?rows=place&amp;show=margin"' in whole
     page = spanish.get(f"/es/d/{name}?rows=place&zz=1&show=margin")
     assert page.status_code == 400
     assert f'href="/es/d/{name}?rows=place&amp;show=margin"' in page.text

@@ -219,6 +219,7 @@ def test_sdmx_csv_has_the_columns_and_values_of_its_standard(
     query = "rows=sector&cols=ownership&show=margin"
     reply = client.get(f"/d/{name}.sdmx?{query}")
     assert reply.headers["content-type"] == "application/vnd.sdmx.data+csv;version=2.0.0"
+    assert reply.headers["content-disposition"].endswith('.sdmx.csv"')
     rows = list(csv.DictReader(io.StringIO(reply.text, newline="")))
     head = list(rows[0])
     assert head[:5] == ["STRUCTURE", "STRUCTURE_ID", "ACTION", "SECTOR", "OWNERSHIP"]

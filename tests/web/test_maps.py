@@ -226,3 +226,13 @@ def test_maps_that_fit_nothing_are_refused(text: str, why: str, releases: list[P
     given = text.replace("PLACES", places).replace("MISSING", places + ".no").split(",")
     with pytest.raises(eree.Refusal, match=why):
         Catalogue.open(releases[:1], maps=given)
+
+
+def test_a_map_that_fits_nothing_any_more_is_left_out_where_releases_come_and_go(
+    releases: list[Path], maps: list[str]
+) -> None:
+    places, said = str(releases[0].parent / "data" / "place.geojson"), list[str]()
+    given = [*maps[:1], f"nothing={places}", f"county:place={places}"]
+    found = Catalogue.open(releases[:1], maps=given, left_out=said.append)
+    assert list(found.maps) == ["place"] and len(said) == 2
+    assert "no data set has" in said[0] and "no code of county has a shape" in said[1]

@@ -31,9 +31,11 @@ class _Stay(HTTPRedirectHandler):
         return None
 
 
-def asked(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def asked(
+    address: str, body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     try:
-        reply = build_opener(_Stay).open(Request(address, headers=headers), timeout=60)
+        reply = build_opener(_Stay).open(Request(address, body, headers=headers), timeout=60)
     except HTTPError as error:
         reply = error
     with reply:
@@ -137,9 +139,15 @@ def test_lists_are_sent_and_never_kept_by_the_proxy(both: tuple[str, Tool]) -> N
     variable = about["variables"][0]["name"]
     codes = json.loads(asked(f"{found[0]['address']}/codes/{variable}.json")[2])["codes"]
     sent = "\n".join(str(code["code"]) for code in codes[:3]).encode()
-    where = Request(f"{found[0]['address']}/lists/{variable}", sent, {"content-type": "text/plain"})
-    replies = [build_opener(_Stay).open(where, timeout=60) for _ in range(2)]
-    assert all(reply.status < 300 and reply.headers["x-cache"] is None for reply in replies)
+    where, kind = f"{found[0]['address']}/lists/{variable}", {"content-type": "text/plain"}
+    replies = [asked(where, sent, **kind) for _ in range(2)]
+    assert all(status == 201 and "x-cache" not in headers for status, headers, _ in replies)
+    form = f"tab=threshold&at.{variable}=rows&damage={'x' * 9_000}".encode()
+    for _ in range(2):
+        status, headers, _ = asked(f"{found[0]['address']}/build", form)
+        assert status == 303 and "x-cache" not in headers
+        there = headers["location"]
+        assert there.startswith("/jobs/d/") and "damage=~" in there
 
 
 def test_nginx_keeps_what_is_for_operators_and_what_is_too_much(both: tuple[str, Tool]) -> None:

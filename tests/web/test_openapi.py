@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from starlette.testclient import TestClient
 
 from eree.web.catalogue import Catalogue
+from eree.web.openapi import openapi
 
 CHECKS = [
     not_a_server_error,
@@ -42,6 +43,19 @@ def test_lists_of_values_come_from_the_catalogue(client: TestClient, catalogue: 
         for variable in data.variables:
             listed, _of_readers = known[f"where.{variable.name}"]["items"]["anyOf"]
             assert set(variable.codes) <= set(listed["enum"])
+
+
+def test_long_lists_of_codes_have_an_address_of_their_own(
+    client: TestClient, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = next(one for one in catalogue.data_sets if one.name.startswith("jobs"))
+    monkeypatch.setattr("eree.web.openapi.MOST_LISTED", 5)
+    given = openapi(catalogue, "")["paths"][f"/d/{data.name}.json"]["get"]["parameters"]
+    (place,) = (one for one in given if one["name"] == "where.place")
+    assert place["schema"]["items"] == {"type": "string"}
+    address = f"/d/{data.name}/codes/place.json"
+    assert place["description"].endswith(f"They are listed at {address}.")
+    assert client.get(address).status_code == 200
 
 
 def operations(client: TestClient, catalogue: Catalogue) -> Iterator[Any]:

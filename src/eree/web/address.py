@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import unquote
 
 from eree.errors import Refusal
@@ -29,6 +29,23 @@ def untracked(query: bytes) -> bytes:
     All other parts stay as they are: no setting of a query has such a name.
     """
     return b"&".join(p for p in query.split(b"&") if p and not _TRACKING.match(p))
+
+
+def one_address(path: str, codes: Collection[str], names: Collection[str]) -> tuple[str, str]:
+    """The one address that a path with other slashes or capital letters may mean.
+
+    That is the beginning of its language, one of some codes, and the rest; names are those of data
+    sets, of which one must be named where the path is of one.
+    """
+    parts = [part for part in path.split("/") if part]
+    first = parts[0].lower() if parts else ""
+    prefix, rest = (f"/{first}", parts[1:]) if first in codes else ("", parts)
+    of_data = len(rest) > 1 and rest[0] in ("d", "D")
+    own = 3 if of_data else 1  # what follows are names that readers gave
+    rest[:own] = [part.lower() for part in rest[:own]]
+    if not parts or (of_data and rest[1].partition(".")[0] not in names):
+        return "", ""
+    return prefix, "/" + "/".join(rest)
 
 
 class Unknown(Refusal):

@@ -15,11 +15,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eree.errors import Refusal
-from eree.web.address import Unknown, untracked
+from eree.web.address import Unknown, one_address, untracked
 from eree.web.answer import TooLarge
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
@@ -37,6 +37,8 @@ View = Callable[[Mapping[str, str], str, bool], Reply]
 _WEEK = "public, max-age=604800, immutable"
 #: Who knows gzip and would rather not have it.
 _UNWANTED = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
+#: A slash within a name, which names of variables alone may have: they are the rest of a path.
+_SLASH = re.compile(rb"(?i)^(?!(/[a-z]+)?/d/[^/%]+/(codes|lists)/).*%2f")
 #: What is packed already.
 _PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, XLSX, PARQUET)
 #: Lists that are received at once, but for those of so few bytes.
@@ -66,6 +68,8 @@ class Front:
             kept = self.desk.known(key) if scope["method"] in ("GET", "HEAD") else None
             if kept is not None:
                 answer = kept
+            elif _SLASH.search(key[0]):
+                answer = self._refuse(404, say("no page has this address"), key)
             elif len(key[0]) + len(key[1]) > most:
                 said = say(
                     "an address has at most %(most)s characters; keep fewer codes",
@@ -102,19 +106,32 @@ def application(
         return Kept(others.get(first, site).refused(status, reason, key[2]))
 
     desk = Desk(refuse, limits)
-    routes: list[BaseRoute] = [
-        Mount(f"/{code}", routes=_routes(other, desk)) for code, other in others.items()
-    ]
+
+    def elsewhere(scope: Scope) -> Kept | None:
+        """Leads on from an address with other slashes or capital letters than ours."""
+        prefix, rest = one_address(scope["path"], others, catalogue.by_name)
+        asked = {**scope, "path": rest, "root_path": ""}
+        there = rest and any(one.matches(asked)[0] is Match.FULL for one in plain)
+        if not there or prefix + rest == scope["path"] or scope["method"] not in ("GET", "HEAD"):
+            return None
+        query = b"?" * bool(scope["query_string"]) + scope["query_string"]
+        return Kept(moved(301, site.path + quote(prefix + rest) + query.decode("latin-1")), SHORT)
 
     async def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 404 and (found := elsewhere(request.scope)):
+            return found
         known = {404: say("no page has this address"), 405: say("pages can only be read, with GET")}
         if error.status_code == 405 and "/lists/" in request.scope["path"]:
             known = {405: say("a list of codes is sent here, with POST")}
         reason = known.get(error.status_code, say("this cannot be answered"))
         return refuse(error.status_code, reason, _key_of(request.scope))
 
-    routes += _routes(site, desk)
+    plain = _routes(site, desk, elsewhere)
+    routes: list[BaseRoute] = [
+        Mount(f"/{code}", routes=_routes(other, desk, elsewhere)) for code, other in others.items()
+    ]
+    routes += plain
     app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
     app.router.redirect_slashes = False
 
@@ -126,7 +143,7 @@ def application(
     return Front(app, desk, refuse, get_ready)
 
 
-def _routes(site: Site, desk: Desk) -> list[Route]:
+def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -> list[Route]:
     """The addresses of pages in one language, and of all that is no page."""
     stamp = f"v={site.pages.stamp}"
 
@@ -150,6 +167,8 @@ def _routes(site: Site, desk: Desk) -> list[Route]:
                     return refuse(400, said, key[2])
                 except Refusal as refusal:
                     status = {Missing: 404, TooLarge: 413}.get(type(refusal), 400)
+                    if status == 404 and (found := elsewhere(request.scope)):
+                        return found
                     reason = reason_of(refusal)
                     if not isinstance(refusal, Unknown):
                         return refuse(status, reason, key[2])

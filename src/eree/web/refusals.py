@@ -19,19 +19,19 @@ class NotKnown(Refusal):
 
     def __init__(self, reason: str, name: str, known: Collection[str]) -> None:
         super().__init__(reason)
-        self._name, self._known = name, known
+        self.name, self._known = name, known
 
     def meant(self) -> str:
         """What was perhaps meant, as the end of the reason; it is looked for when it is shown.
 
         However many names there are, it takes no longer than a thousand of them are looked up in.
         """
-        if not 1 < len(self._name) <= _MOST_LETTERS:
+        if not 1 < len(self.name) <= _MOST_LETTERS:
             return ""
         known: Collection[str] = self._known
         if len(known) > _MOST_COMPARED:
-            known = [one for one in _one_slip_away(self._name) if one in self._known][:1]
-        found = hint(self._name, known)
+            known = [one for one in _one_slip_away(self.name) if one in self._known][:1]
+        found = hint(self.name, known)
         if not found:
             return ""
         return say("; did you mean %(other)s?", other=found[len("; did you mean ") : -1])

@@ -39,9 +39,10 @@ from eree.web.lists import no_such_file
 from eree.web.methods import protected_words, step_words
 from eree.web.notes import by_period, certified, described
 from eree.web.query import EXTRAS, TABS, WHERE, YES, Query, quoted, read, readable, sent, written
-from eree.web.refusals import reason_of
-from eree.web.render.charts import CHARTS, drawing, ticks_between
+from eree.web.refusals import NotKnown, reason_of
+from eree.web.render.charts import CHARTS, drawing
 from eree.web.render.layout import Layout
+from eree.web.render.lines import ticks_between
 from eree.web.render.maps import PAGE_AREAS, Picture, chosen
 from eree.web.render.pictures import chart_file, map_file
 from eree.web.reply import HTML, Reply, moved
@@ -141,7 +142,15 @@ class Site(House):
         if not asked.by and not as_json:  # the form says what to do
             return self._data_page("ranking.html", data, asked, areas=())
         made = ranking(data, asked)
-        two = pair(data, asked, *names) if all(names) else None
+        two, slips, wrong = None, list[str](), [False, False]
+        try:
+            two = pair(data, asked, *names) if all(names) else None
+        except Refusal as refusal:
+            if as_json or len(asked.by) > 1:  # there is no form of two areas
+                raise
+            slips = [reason_of(refusal)]
+            one = refusal.name if isinstance(refusal, NotKnown) else None
+            wrong = [one in (None, name.strip()) for name in names]
         if as_json:
             found = made.as_json() | ({"pair": two.as_json()} if two else {})
             return self._with_metadata(data, asked, found, "ranking.")
@@ -154,8 +163,10 @@ class Site(House):
             areas=shown,
             pair=two,
             names=names,
+            slips=slips,
+            wrong=wrong,
             known=axis.labels[:MOST_KNOWN],
-            extras=[(one, own[one]) for one in PAIR if one in own],
+            extras=[(one, own[one]) for one in PAIR if one in own and not slips],
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),
             decimals=made.figures.decimals if asked.exact else None,

@@ -23,8 +23,9 @@ from eree.web.branding import Branding
 from eree.web.dataset import ERRORS, DataSet, Variable
 from eree.web.machines import Machines
 from eree.web.query import CONFIDENCES, SORTS, Query, carried, quoted
-from eree.web.render.charts import decision_line, interval, number, rank_line
+from eree.web.render.charts import interval, number
 from eree.web.render.layout import marked, marks
+from eree.web.render.lines import decision_line, rank_line
 from eree.web.shares import SHARES
 from eree.web.words import (
     Joined,

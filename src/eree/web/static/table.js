@@ -226,6 +226,7 @@
         frame = null;
         say_picked();
       }
+      setTimeout(() => { start = null; }); // after the click, which does not come where the frame was
     });
     map.addEventListener("dragstart", (event) => event.preventDefault());
     map.addEventListener("click", (event) => {
