@@ -287,7 +287,7 @@ def test_nest_two_variables_with_subtotals(page: Page, tool: QueryTool) -> None:
     page.wait_for_url("**subtotals=yes**")
     page.wait_for_selector("tr.subtotal")
     groups = page.locator("tbody th[scope=rowgroup]").count()
-    assert page.locator("tr.subtotal").count() in (groups, groups - 1)  # the last may go on
+    assert page.locator("tr.subtotal:visible").count() in (groups, groups - 1)  # the last may go on
 
 
 def test_show_a_coarser_level(page: Page, tool: QueryTool) -> None:
@@ -432,9 +432,10 @@ def test_headings_stay_in_sight_while_a_table_is_scrolled(
     assert box.evaluate("box => box.scrollHeight - box.clientHeight") > 300
     box.evaluate("box => box.scrollTo(40, 300)")
     top = box.evaluate("box => box.getBoundingClientRect().top")
-    assert abs(page.locator("thead").evaluate("head => head.getBoundingClientRect().top") - top) < 3
+    head = page.locator(".scroll thead")
+    assert abs(head.evaluate("head => head.getBoundingClientRect().top") - top) < 3
     left = box.evaluate("box => box.getBoundingClientRect().left")
-    first = page.locator("thead th.at-0").evaluate("th => th.getBoundingClientRect().left")
+    first = page.locator(".scroll thead th.at-0").evaluate("th => th.getBoundingClientRect().left")
     assert abs(first - left) < 3
     page.context.close()
 
