@@ -91,6 +91,7 @@ def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
             (tmp_path / "copy").rename(damaged)  # is left out, and said to be
             beside.rename(room / "tables")
             assert until(lambda: len(tool.names()) > 1)
+            assert until(lambda: len(children(tool.process.pid)) == 1)  # the old ones have gone
             (jobs,) = (name for name in tool.names() if name.startswith("jobs"))
             assert b"<svg" in tool.get(f"/d/{jobs}/map")
             assert cube in tool.names() and sum(map(bool, map(CUBE.match, tool.names()))) == 1

@@ -32,6 +32,7 @@ from eree.web.render.areas import (
     path,
     projected,
     read_areas,
+    simplified,
 )
 
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]
@@ -476,3 +477,17 @@ print("shapely" in sys.modules)
     asking = [sys.executable, "-X", "importtime", "-m", "eree", "serve", "--help"]
     asked = subprocess.run(asking, env=around, capture_output=True, text=True, check=True)
     assert "eree.cli" in asked.stderr and "shapely" not in asked.stderr
+
+
+def test_an_area_on_which_geos_gives_up_is_drawn_by_what_its_lines_enclose() -> None:
+    crossing = [(2, 3), (8, 4), (7, 4), (2, 9), (9, 0), (0, 4)]
+    hole = [(5, 7), (0, 6), (3, 8), (6, 2), (9, 7), (8, 0), (6, 1)]
+    other = [(7, 9), (1, 1), (0, 0), (4, 5), (8, 7), (7, 0)]
+    grown = [np.array(ring) * 444.4 for ring in (crossing, hole, other)]
+    area = shapely.MultiPolygon([(grown[0], [grown[1]]), (grown[2], [])])
+    with pytest.raises(shapely.errors.GEOSException):
+        shapely.make_valid(area, method="structure", keep_collapsed=False)
+    (found,) = simplified(np.array([area]), 100)
+    assert found and all(len(ring) >= 3 for ring in found)
+    around = np.concatenate(found)
+    assert around.min() >= 0 and around.max() <= 9 * 444.4 + LEAST

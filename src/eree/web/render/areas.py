@@ -42,6 +42,8 @@ MOST_DRAWN, LEAST_DRAWN = 40_000, 8
 MOST_CROSSING = 500
 #: An area smaller than a square of so many steps, or thinner than one, is drawn as such a square.
 LEAST = 6
+#: What shapely calls a polygon.
+_POLYGON = 3
 _SQUARE = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * (LEAST // 2)
 Steps = NDArray[np.int64]
 Polygon = tuple[Points, ...]
@@ -326,7 +328,7 @@ def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
         parts[place] = shapely.Polygon(outline[: -1 : -(-len(outline) // MOST_CROSSING)])
     areas, count = shapely.multipolygons(parts, indices=owner), len(areas)
     wrong = ~shapely.is_valid(areas)
-    areas[wrong] = shapely.make_valid(areas[wrong], method="structure", keep_collapsed=False)
+    areas[wrong] = [_valid(area) for area in areas[wrong]]
     parts, owner = shapely.get_parts(areas, return_index=True)
     rings, part = shapely.get_rings(parts, return_index=True)
     owner, sign = owner[part], np.where(np.diff(part, prepend=-1), 1, -1)  # outlines are first
@@ -356,6 +358,17 @@ def simplified(areas: NDArray[Any], most: int) -> list[list[Steps]]:
         if seen[place] and len(ring) >= 3:
             found[place].append(ring)
     return found
+
+
+def _valid(area: Any) -> Any:
+    """All that the rings of an area go around; what they enclose by turns where GEOS gives up."""
+    import shapely
+
+    try:
+        return shapely.make_valid(area, method="structure", keep_collapsed=False)
+    except shapely.errors.GEOSException:
+        parts = shapely.get_parts(shapely.get_parts(shapely.make_valid(area)))
+        return shapely.multipolygons(parts[shapely.get_type_id(parts) == _POLYGON])
 
 
 def path(ring: Steps) -> str:
