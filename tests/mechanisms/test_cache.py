@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -20,14 +19,7 @@ import eree_study
 import pages
 from disks import disk, full
 from eree.mechanisms import cache
-from eree.mechanisms.cache import (
-    arrays_of,
-    certificate_of,
-    computed_again,
-    computed_beside,
-    left_closed,
-    texts_of,
-)
+from eree.mechanisms.cache import arrays_of, certificate_of, computed_again
 from eree.mechanisms.certificate import Certificate
 from offices import settings
 
@@ -525,72 +517,3 @@ def test_a_false_certificate_is_believed_from_nowhere_but_the_users_own_folder(
         with_home = {"EREE_CACHE": "", "HOME": str(tmp_path)}
         assert pages.command("verify", release, cwd=release.parent, env=with_home).status == 0
         place.replace(folder)
-
-
-# ------------------------------------------------------------------------- what is done beside
-
-
-@pytest.fixture
-def two(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder on a machine of two processors."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    return folder
-
-
-def whose() -> tuple[str, ...]:
-    return texts_of("whose", lambda: (str(os.getpid()),))
-
-
-@pytest.mark.usefixtures("two")
-def test_what_is_kept_beside_is_found() -> None:
-    with computed_beside(whose):
-        pass
-    assert whose() != (str(os.getpid()),)
-
-
-@pytest.mark.usefixtures("two")
-def test_work_beside_that_fails_is_done_again(capfd: pytest.CaptureFixture[str]) -> None:
-    def fails() -> None:
-        raise ValueError("as rows of a release that is not sound may have it")
-
-    with computed_beside(fails):
-        pass
-    assert whose() == (str(os.getpid()),)
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.usefixtures("two")
-def test_work_beside_stops_where_this_fails() -> None:
-    with pytest.raises(KeyError), computed_beside(lambda: time.sleep(3_600)):
-        raise KeyError
-
-
-def test_nothing_is_done_beside_where_nothing_is_kept(
-    two: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with computed_again(), computed_beside(whose):
-        pass
-    with left_closed(), computed_beside(whose):
-        pass
-    assert not list(two.iterdir())
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    with computed_beside(whose):
-        pass
-    assert not list(two.iterdir())
-
-
-def test_work_beside_ends_with_the_process_that_it_is_for(folder: Path) -> None:
-    program = (
-        "import os, time; os.cpu_count = lambda: 2\n"
-        "from eree.mechanisms.cache import computed_beside\n"
-        "def work():\n"
-        "    print('working', flush=True)\n"
-        "    time.sleep(3_600)\n"
-        "with computed_beside(work):\n"
-        "    time.sleep(3_600)\n"
-    )
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "working\n"
-        process.kill()
-        assert process.stdout.read() == ""  # which ends with the last one that could write

@@ -133,6 +133,15 @@ def test_sums_are_those_of_rows_that_are_looked_at_one_by_one(
             ].tolist()
 
 
+def test_a_table_without_rows_has_no_sums() -> None:
+    nothing = np.zeros(0, dtype=np.uint8)
+    found = Columns.of({"sex": nothing, "place": nothing}, ["sex"], 0, 2)
+    held = {"sex": np.array([True, False])}
+    for sides in ([("sex", 2, None)], [("place", 3, None), ("sex", 2, None)], []):
+        sums = found.sums(held, sides)
+        assert not len(sums) and not sums.of(found.by_cell(nothing.astype(np.int64))).size
+
+
 def test_worker_cells_in_no_order_are_refused() -> None:
     codes = {"sex": np.array([0, 1, 1, 0], dtype=np.uint8)}
     with pytest.raises(Unreadable, match="in no order"):

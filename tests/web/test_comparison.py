@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from html import unescape
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 import eree
 from eree.survey.query import Axis
+from eree.web import damages as reading
 from eree.web.comparison import ranking, threshold
 from eree.web.cubes import CubeSet
 from eree.web.damages import called, code_of, damages, money
@@ -116,6 +117,31 @@ def test_damage_that_cannot_be_read_is_refused(text: str, why: str) -> None:
 def named(codes: Iterable[str], **names: str) -> dict[str, str]:
     """Areas as they may be called."""
     return {code: code for code in codes} | {name.casefold(): c for c, name in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "variables"),
+    [
+        ("17031" + ' "' * 50_000 + " x", 1),
+        (" ".join(["a"] * 100_000), 1),
+        ((("17031" + ' "' * 400 + " ") * 4) + "1", 4),
+    ],
+)
+def test_reading_a_line_looks_for_few_names(
+    line: str, variables: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = reading.code_of
+
+    def counted(text: str, known: Mapping[str, str]) -> str:
+        asked.append(text)
+        return real(text, known)
+
+    monkeypatch.setattr(reading, "code_of", counted)
+    known = [named({"17031"}, **{"a long name of an area": "17031"})] * variables
+    found, (slip,) = damages(line, known)
+    assert not found and len(slip.reason) < 300
+    assert len(asked) < 100 and sum(map(len, asked)) < 10_000 + 2 * len(line)
 
 
 def test_damage_is_read_from_what_spreadsheets_paste() -> None:

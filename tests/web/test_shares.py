@@ -68,7 +68,7 @@ def test_a_true_share_is_inside_wherever_part_and_whole_are(
             assert made.flags[UNRELIABLE][0] == (made.margin[0] > estimate / 2)
         if total:
             assert numbers[0] - 1e-9 <= 100 * part / total <= numbers[1] + 1e-9
-    elif (part + off, part + b) != (0, 0):
+    else:
         assert np.isnan([made.jobs[0], made.margin[0], *numbers]).all()
         assert made.flags[UNRELIABLE][0] and not made.flags[NEGATIVE][0]
         cell = json.loads(made.records())[0]
@@ -91,7 +91,7 @@ def test_nobody_is_no_percent_of_anything_and_what_is_unbounded_is_at_most_all()
     assert (wide.low[0], wide.high[0]) == (0, 100)
 
 
-@pytest.mark.parametrize("estimate", [-4, 0, 7])
+@pytest.mark.parametrize("estimate", [1, 7])
 def test_a_part_beside_which_nobody_is_is_exactly_all(estimate: int) -> None:
     nobody = block(0, 0, 0, absent=True)
     line = Block.in_a_line([nobody, block(estimate, 0, 20), nobody])
@@ -99,6 +99,19 @@ def test_a_part_beside_which_nobody_is_is_exactly_all(estimate: int) -> None:
     assert made.jobs.tolist() == made.low.tolist() == made.high.tolist() == [0, 100, 0]
     assert not any(made.flags[name].any() for name in (NEGATIVE, UNRELIABLE))
     assert not made.margin.any() and made.margin[0] == 0
+
+
+@pytest.mark.parametrize("estimate", [-4, 0])
+def test_of_a_total_of_0_or_less_nothing_is_known_though_it_is_all(estimate: int) -> None:
+    line = Block.in_a_line([block(0, 0, 0, absent=True), block(estimate, 0, 20)])
+    made = share(line, block(estimate, 0, 20))
+    assert made.jobs[0] == 0 and np.isnan([made.jobs[1], made.low[1], made.high[1]]).all()
+
+
+def test_an_end_of_0_that_holds_at_a_level_alone_makes_no_other_share_exact() -> None:
+    made = share(blocks((10, 5, 15), *[(0, 0, 0)] * 4), block(10, 4, 16))
+    assert made.jobs.tolist() == [100, 0, 0, 0, 0]
+    assert made.low[0] == 31.25 and made.margin[0] == 68.75
 
 
 @pytest.mark.parametrize("name", ["jobs", "people", "tracts", "cube"])
@@ -127,7 +140,8 @@ def test_an_estimate_lies_within_its_interval_in_every_file(
                 assert (estimate is None) == (low is None) == (high is None)
                 assert estimate is None or low <= estimate <= high
             if own == "&share=rows" and "cols" not in sides:
-                assert {tuple(cell) for cell in kinds[0]} <= {(100, 100, 100), (0, 0, 0)}
+                unknown = (None,) * 3  # of totals of 0 or less
+                assert {tuple(cell) for cell in kinds[0]} <= {(100,) * 3, (0,) * 3, unknown}
             if own == "&share=all":
                 assert sum(cell[0] for cell in kinds[0]) == pytest.approx(100, abs=1e-5)
 
@@ -182,7 +196,7 @@ def test_shares_are_quotients_of_the_counts_at_the_level_of_both(
             if ABSENT in part.flags:
                 assert (found.value, found.low, found.high) == (0, 0, 0)
                 continue
-            if part.value == part.high == 0:  # nobody is there
+            if part.value == part.high == 0 < whole.value:
                 assert (found.value, found.low, found.high) == (0, 0, 0)
                 continue
             if found.margin == 0:  # nobody is beside it
@@ -198,7 +212,8 @@ def test_shares_are_quotients_of_the_counts_at_the_level_of_both(
                 assert (found.low, found.high) == pytest.approx((low, high), abs=1e-8)
     assert made.total.cell(0).estimate == 100 and made.total.cell(0).margin == 0
     same = {"rows": made.row_totals, "cols": made.col_totals, "all": made.total}[of]
-    assert set(same.jobs.tolist()) == {100.0}
+    assert set(same.jobs[totals.values > 0].tolist()) == {100.0}
+    assert np.isnan(same.jobs[totals.values <= 0]).all()
 
 
 def test_pages_and_files_have_shares(client: TestClient, tables: dict[str, LinkedTable]) -> None:

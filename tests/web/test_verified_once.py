@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,18 +102,3 @@ def test_what_verifying_estimates_needs_is_not_made_again_at_the_next_start(
 
     monkeypatch.setattr(calibrated, "_made", made_again)
     assert [one.name for one in Catalogue.open([live]).data_sets] == [one.name for one in first]
-
-
-def test_what_calibrated_intervals_need_is_learnt_beside(
-    live: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, this = calibrated._made, os.getpid()
-
-    def beside_alone(*given: Any) -> Any:
-        assert os.getpid() != this
-        return real(*given)
-
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(calibrated, "_made", beside_alone)
-    calibrated._calibrated.cache_clear()
-    assert {data.intervals for data in Catalogue.open([live]).data_sets} == {"calibrated"}

@@ -350,7 +350,7 @@ class _Sums:
 
     def _roots(self, moments: Array, miss: float) -> Array:
         every = roots(moments, self.envelope.orders, miss, falling=self.envelope.symmetric)
-        best: Array = every.min(0)
+        best: Array = np.fmin.reduce(every)  # what is too large for a number is no bound
         return best
 
     def _means(self, known: Array, largest: Array, side: int) -> Array:

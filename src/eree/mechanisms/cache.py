@@ -15,8 +15,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import signal
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -27,9 +25,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
-from warnings import catch_warnings, simplefilter
 from zipfile import BadZipFile
 
 import numpy as np
@@ -49,8 +45,6 @@ if TYPE_CHECKING:
 MOST_ENTRIES, MOST_BYTES = 5_000, 1 << 30
 #: Bytes of an entry that is looked at for room: what was learnt of a large table.
 _LARGE = 1 << 20
-#: Seconds that are waited for what is computed beside; then it is computed here.
-_PATIENCE = 120.0
 _SOURCES = ("errors.py", "workload.py", "cells.py", "policy", "random", "mechanisms")
 _DIGEST = 32
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
@@ -87,48 +81,6 @@ def left_closed() -> Iterator[None]:
         yield
     finally:
         _closed.reset(token)
-
-
-@contextmanager
-def computed_beside(work: Callable[[], object]) -> Iterator[None]:
-    """Within it a fork of this process does some work, of which only what is kept remains.
-
-    It is awaited, or stopped where what is done here fails; it ends with this process.  Without a
-    folder, with one processor, or where all is to be computed again, nothing is done beside.
-    """
-    if cache_folder() is None or _fresh.get() or (os.cpu_count() or 1) < 2:
-        yield
-        return
-    alive, lifeline = os.pipe()
-    with catch_warnings():  # of threads, none of which holds what the work needs
-        simplefilter("ignore", DeprecationWarning)
-        process = os.fork()
-    if process == 0:
-        try:
-            os.close(lifeline)
-            Thread(target=_end_after, args=(alive,), daemon=True).start()
-            work()
-        finally:  # whatever happened: who needs it computes it again
-            os._exit(0)
-    os.close(alive)
-    try:
-        yield
-    except BaseException:
-        os.kill(process, signal.SIGKILL)
-        raise
-    finally:
-        until = time.monotonic() + _PATIENCE
-        while os.waitpid(process, os.WNOHANG) == (0, 0):
-            time.sleep(0.01)
-            if time.monotonic() > until:
-                os.kill(process, signal.SIGKILL)
-        os.close(lifeline)
-
-
-def _end_after(alive: int) -> None:
-    """End this process once the other end of a pipe is closed."""
-    os.read(alive, 1)
-    os._exit(1)
 
 
 def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from eree.errors import Refusal
-from eree.estimate.calibrated import calibrated_table, forget_rows
-from eree.mechanisms.cache import computed_beside, texts_of
+from eree.estimate.calibrated import forget_rows
+from eree.mechanisms.cache import texts_of
 from eree.policy.plain_data import sha256
 from eree.release.record import RECORD, file_digest
 from eree.release.release import Release
@@ -225,22 +225,13 @@ def checks_of(release: Release, content: str | None, report: Progress) -> tuple[
     it is known from the last time, in the user's cache folder.
     """
 
-    def learn() -> None:
-        held = Held.of(release, content)
-        for table in held.tables:
-            if not held.of_workplaces(table):
-                calibrated_table(held, table)
-
     def verified() -> tuple[str, ...]:
         from eree.verification.verify import verify  # which is much, and known from the last time
 
-        # of what is learnt nothing is read before the release is known to be sound
-        nothing = content is None or "kind" in release.record
-        with nullcontext() if nothing else computed_beside(learn):
-            found = verify(release, progress=report)
-            pa.default_memory_pool().release_unused()
-            if not found.sound:
-                raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
+        found = verify(release, progress=report)
+        pa.default_memory_pool().release_unused()
+        if not found.sound:
+            raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
         if content is not None and content_of(release) != content:  # nothing is kept of it
             raise Refusal(f"{release.folder} changed while it was verified; try again")
         return found.checks

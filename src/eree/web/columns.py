@@ -45,6 +45,8 @@ class Columns:
             one = table[:1] if name in workers else table[:, :1]
             if not (table == one).all():
                 raise Unreadable("the worker cells of a table are in no order; run 'eree verify'")
+            if not rows and name in workers:  # of no group all cells are alike
+                one = np.zeros((1, cells), dtype=column.dtype)
             (of_cells if name in workers else of_groups)[name] = one.ravel().copy()
         return cls(of_groups, of_cells, rows // cells, cells)
 

@@ -12,6 +12,8 @@ from eree.survey.query import Axis
 from eree.web.words import say
 
 MOST_AREAS = 5_000
+#: Letters of a name that is no area's that are shown.
+MOST_SHOWN = 60
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
 MONEY = r'[ "$]*((0|[1-9][0-9]{0,14})|[1-9][0-9]{0,2}(,[0-9]{3}){1,4})(\.[0-9]{1,4})?[ "$]*'
 
@@ -36,7 +38,9 @@ def called(axis: Axis) -> dict[str, str]:
 
 def code_of(text: str, known: Mapping[str, str]) -> str:
     """The code of what a text calls an area; empty where it calls none."""
-    text = text.strip(' "')
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].strip()
     return known.get(text) or known.get(text.casefold(), "")
 
 
@@ -59,10 +63,11 @@ def damages(
     """
     found: dict[tuple[str, ...], Damage] = {}
     slips: list[Slip] = []
+    longest = [max(map(len, of), default=0) + len('""') for of in known]
     for number, line in enumerate(text.splitlines(), start=1):
         if not (whole := line.strip(" \t,;")):
             continue
-        read = {(codes, last): mark for codes, mark, last in _readings(whole, known)}
+        read = {(codes, last): mark for codes, mark, last in _readings(whole, known, longest)}
         sure = {one: mark for one, mark in read.items() if money(one[1]) is not None}
         (codes, last), mark = next(iter((sure or read or {((), ""): ""}).items()))
         if not read:
@@ -89,15 +94,21 @@ def damages(
 
 
 def _readings(
-    line: str, known: Sequence[Mapping[str, str]], mark: str = ""
+    line: str, known: Sequence[Mapping[str, str]], longest: Sequence[int], mark: str = ""
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """The ways to read a line: codes that are known, what stands before the rest, and the rest."""
+    """The ways to read a line: codes that are known, what stands before the rest, and the rest.
+
+    Behind the `longest` name of an area no other is looked for.
+    """
     if not known:
         yield (), mark, line
         return
     for between in finditer(r"[\s,;]+", line):
+        if between.start() > longest[0]:
+            break
         if code := code_of(line[: between.start()], known[0]):
-            for codes, last, rest in _readings(line[between.end() :], known[1:], between[0]):
+            rests = _readings(line[between.end() :], known[1:], longest[1:], between[0])
+            for codes, last, rest in rests:
                 yield (code, *codes), last, rest
 
 
@@ -110,7 +121,7 @@ def _unread(number: int, line: str, known: Sequence[Mapping[str, str]]) -> str:
         return say(
             "line %(line)s of the damage names %(code)s, which is no code here",
             line=number,
-            code=repr(wrong[0]),
+            code=repr(wrong[0][:MOST_SHOWN]),
         )
     several = say("%(count)s codes", count=len(known))
     return say(

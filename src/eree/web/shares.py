@@ -46,16 +46,16 @@ def share(part: Block, whole: Block) -> Block:
     )
     sizes = (1,) * (len(shape) - whole.values.ndim) + whole.values.shape
     line = tuple(place for place, size in enumerate(sizes) if size == 1)
-    nobody = absent | ((part.values == 0) & (part.high == 0))
-    alone = ~nobody & ((~nobody).sum(axis=line, keepdims=True) == 1) & (part.jobs == total)
-    known = nobody | alone | ((total > 0) & (np.abs(part.jobs) < FARTHEST * total))
+    alone = ~absent & ((~absent).sum(axis=line, keepdims=True) == 1) & (part.jobs == total)
+    alone &= total > 0
+    known = absent | alone | ((total > 0) & (np.abs(part.jobs) < FARTHEST * total))
     value, low, high = np.zeros(shape), np.zeros(shape), np.full(shape, 100.0)
     np.divide(100 * part.jobs, total, out=value, where=total > 0)
     np.divide(100 * part.low, most, out=low, where=most > 0)
     np.divide(100 * part.high, least, out=high, where=least > 0)
     low, high = np.clip(low, 0, 100), np.where(part.high == 0, 0.0, np.clip(high, 0, 100))
     low, high = np.minimum(low, value), np.maximum(high, value)
-    for exact, percent in ((alone, 100.0), (nobody, 0.0)):
+    for exact, percent in ((alone, 100.0), (absent, 0.0)):
         value, low, high = (np.where(exact, percent, end) for end in (value, low, high))
     margin = np.where(known, np.maximum(value - low, high - value), np.nan)
     low, high = (np.where(known, np.rint(end * UNIT) / UNIT, np.nan) for end in (low, high))
