@@ -7,7 +7,7 @@
 A page runs from top to bottom in one folder.  `…` in a line of output stands for anything, and a
 line that is `…` alone for any number of lines.  The figures of a release are never the same twice:
 in the output of a block under the comment `<!-- noisy -->` a number, or a range of numbers, stands
-for any other, and columns may be of any width.
+for any other, a decision about a threshold for any decision, and columns may be of any width.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ BLOCK = re.compile(
     rf'^({NOISY}\n)?```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL
 )
 FIGURE = r"-?\d[\d,.-]*%?"
+#: In a cell of a table, or in a list of Python's; the words are those of prose as well.
+DECISION = r"(?<=[ '])(?:above|below|undecided)(?=(?: *│|'))"
 WIDTH = "80"
 #: What somebody may have set for a terminal or for Python, and would change what commands print.
 LEFT_OUT = (
@@ -93,7 +95,8 @@ def run(page: str, folder: Path, *, cold: bool = False) -> list[str]:
 
 
 def blurred(text: str) -> str:
-    """A text in which all numbers are alike, and all columns as narrow as can be."""
+    """A text in which all numbers are alike, and decisions, and columns as narrow as can be."""
+    text = re.sub(DECISION, "undecided", text)
     text = re.sub(rf"{FIGURE}(?: to {FIGURE}| or more)?", "0", text)
     return re.sub(r"([ ━─])\1+", r"\1", text)
 

@@ -52,6 +52,9 @@ def test_a_page_that_lies_is_caught(tmp_path: Path) -> None:
     [
         ("┏━━━━━┓\n│ 1,204 jobs │\n", "┏━━┓\n│ -7 to 19  jobs │\n", True),
         ("│ 12 or more │ 4.5% │\n", "│   3 │  17% │\n", True),
+        ("┃  decision ┃\n│ undecided │\n", "┃ decision ┃\n│    above │\n", True),
+        ("['below', 'undecided']\n", "['below', 'above']\n", True),
+        ("all above 3\n", "all below 3\n", False),
         ("12 jobs\n", "no jobs\n", False),
         ("12 jobs\n", "12 new jobs\n", False),
         ("12 jobs\n", "12 jobs\n12 jobs\n", False),
