@@ -19,7 +19,7 @@ from eree.estimate.calibration import Calibrated, _distinct
 from eree.estimate.largest import equally_likely, posterior_of_largest, prior_of_largest
 from eree.estimate.noise import NoiseBySize, noise_of_cells, noise_of_groups
 from eree.estimate.quantiles import ends_around, quantiles, shortest
-from eree.estimate.rank import own_ranks
+from eree.estimate.rank import number_above, own_ranks
 from eree.estimate.size_distribution import SizeDistribution, size_classes
 
 LEAST = size_classes()
@@ -260,6 +260,19 @@ def test_ranks_for_themselves_hold_in_their_share() -> None:
         best, worst = own_ranks(estimates, deviations, low, high, 0.9)
         held.append(((best <= ranks) & (ranks <= worst)).mean())
     assert 0.86 < np.mean(held) < 0.97
+
+
+@given(st.integers(0, 2**32), st.integers(1, 400), st.floats(0.1, 3), st.floats(0, 2))
+def test_how_many_are_above_is_what_all_pairs_say(
+    seed: int, count: int, wide: float, rough: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    means = np.rint(rng.lognormal(5, wide, count))
+    deviations = np.maximum(0.2 * means * rng.lognormal(0, rough, count), 0.1)
+    at = np.concatenate([means, means - 3 * deviations, means + 1e3, [-1e12, 2.0**62]])
+    each = stats.norm.cdf((means - at[:, None]) / deviations)
+    true = np.array([each.sum(1), (each * (1 - each)).sum(1)])
+    np.testing.assert_allclose(number_above(means, deviations, at), true, atol=1e-5 * count + 1e-9)
 
 
 # ---------------------------------------------------------------------- before anything is paid

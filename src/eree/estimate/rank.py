@@ -17,8 +17,10 @@ from eree.mechanisms.intervals import UNBOUNDED
 from eree.random.exact import Array, Integers
 from eree.release.release import Release, opening
 
-#: Areas that are compared with all others at once.
-_AT_ONCE = 512
+#: Points at which the numbers above are counted at once; so many lie within the least deviation.
+_AT_ONCE, _FINE = 64, 4
+#: Standard deviations beyond which a number is surely above a point, or surely not.
+_FAR = 8.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,17 +101,12 @@ def own_ranks(
     rank of a number is about 1 + G of it, and moves with the number, from `low` to `high`, and with
     all others: both ways are taken to be independent, so that their squares add up.
     """
-    from scipy.special import ndtr, ndtri
+    from scipy.special import ndtri
 
     spread = np.maximum(deviations, 0.1)
 
-    def above(at: Array) -> tuple[Array, Array]:
-        mean, variance = np.empty((2, len(at)))
-        for start in range(0, len(at), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            each = ndtr((estimates - at[some, None] - 0.5) / spread)
-            mean[some], variance[some] = each.sum(1), (each * (1 - each)).sum(1)
-        return mean, variance
+    def above(at: Array) -> Array:
+        return number_above(estimates - 0.5, spread, at)
 
     middle, variance = above(estimates)
     others = ndtri((1 + level) / 2) * np.sqrt(variance)
@@ -118,6 +115,43 @@ def own_ranks(
     number = len(estimates)
     ends = (np.clip(np.rint(1 + end), 1, number).astype(np.int64) for end in (best, worst))
     return next(ends), next(ends)
+
+
+def number_above(means: Array, deviations: Array, at: Array) -> Array:
+    """Mean and variance of how many independent normal numbers are above each of some points.
+
+    Both are smooth sums over the numbers.  Those whose deviations are within a factor of two are
+    counted together, at points a quarter of the least of these apart, and by cubics between, which
+    have the same values and slopes there: of a mean of n that is less than n / 100,000 off.
+    """
+    from scipy.interpolate import CubicHermiteSpline
+    from scipy.special import ndtr
+
+    found = np.zeros((2, len(at)))
+    powers = np.frexp(deviations)[1]
+    for power in np.unique(powers):
+        own = np.flatnonzero(powers == power)
+        own = own[np.argsort(means[own])]
+        mean, deviation = means[own], deviations[own]
+        step, far = 2.0 ** (power - 1) / _FINE, _FAR * 2.0**power
+        inside = np.clip(at, mean[0] - far, mean[-1] + far)
+        below = np.floor(inside / step)
+        points = np.unique([below, below + 1]) * step
+        first, last = np.searchsorted(mean, points - far), np.searchsorted(mean, points + far)
+        sums, slopes = np.zeros((2, 2, len(points)))
+        sums[0] = len(mean) - last
+        near = np.flatnonzero(first < last)  # beyond these all are above, or none
+        for start in range(0, len(near), _AT_ONCE):
+            some = near[start : start + _AT_ONCE]
+            here = slice(first[some[0]], last[some[-1]])
+            apart = (mean[here] - points[some, None]) / deviation[here]
+            each = ndtr(apart)
+            density = np.exp(-(apart**2) / 2) / (np.sqrt(2 * np.pi) * deviation[here])
+            sums[:, some] = each.sum(1), (each * (1 - each)).sum(1)
+            sums[0, some] += len(mean) - here.stop
+            slopes[:, some] = -density.sum(1), (density * (2 * each - 1)).sum(1)
+        found += CubicHermiteSpline(points, sums, slopes, axis=1)(inside)
+    return np.maximum(found, 0.0)
 
 
 def rank_intervals(
