@@ -4,10 +4,11 @@ They take seconds and are the same for the same mechanism, parameters and source
 entry is a digest of all three and of the versions of what it was computed with; who changes any of
 them has another entry.  Entries hold public numbers alone.
 
-Who can write to the folder can make a mechanism seem to keep its claim.  So it belongs to the user
-alone (0700), and one that others may write to, or may put another in the place of, is refused.
-`EREE_CACHE` names another; empty, it switches all of this off.  A folder that cannot be made,
-read or written is no fault: everything is computed then.
+Who can write to the folder can make a mechanism seem to keep its claim, and put code of his own in
+the place of compiled templates.  So it belongs to the user alone (0700), and one that others may
+write to, or may put another in the place of, is refused.  `EREE_CACHE` names another; empty, it
+switches all of this off.  A folder that cannot be made, read or written is no fault: everything is
+computed then.
 """
 
 from __future__ import annotations
