@@ -8,25 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.text import Text
 
-from eree.cli import (
-    certify,
-    commands,
-    compare,
-    cube,
-    ledger,
-    protect,
-    rank,
-    record,
-    release,
-    serve,
-)
 from eree.cli.interrupts import SENTENCE, Interrupts
 from eree.cli.options import cli, hidden
 from eree.cli.terminal import one_line
@@ -34,7 +21,12 @@ from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
 #: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, compare, cube, ledger, protect, rank, record, release, serve)
+COMMANDS = (
+    *("certify", "commands", "compare", "cube", "ledger", "protect", "rank", "record", "release"),
+    "serve",
+)
+#: A command that starts without importing the others.
+ALONE = ["serve"]
 SHELL_ASKS = "_EREE_COMPLETE"
 
 
@@ -44,6 +36,8 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
         if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show stops nothing
             stream.reconfigure(errors="replace")
     logging.getLogger("eree.partial").addHandler(_LEFTOVERS)
+    for name in ALONE if list(arguments[:1]) == ALONE else COMMANDS:
+        import_module(f"eree.cli.{name}")
     try:
         with hidden(arguments) as shown:
             ended = cli.main(shown, prog_name="eree", standalone_mode=False, obj=interrupts)
@@ -115,6 +109,9 @@ def _say(sentence: str, *, as_json: bool) -> None:
 
 
 def _print(line: str, style: str) -> None:
+    from rich.console import Console  # few commands have something to print so
+    from rich.text import Text
+
     words = Text.assemble(("eree:", style), " ", line)
     Console(stderr=True, soft_wrap=True, highlight=False).print(words)
 

@@ -104,7 +104,7 @@ class _Compiled(BytecodeCache):
         self.kept = kept
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Take a template that is here, unless it was made of another source or for other Python."""
+        """Take a template that is here, unless it is of another source or for other Python."""
         if bucket.key in self.kept:
             bucket.bytecode_from_string(self.kept[bucket.key].tobytes())
 
@@ -163,9 +163,7 @@ class Pages:
         if branding.logo:
             self.static[branding.logo] = branding.picture
         self._parts, self._held = dict[tuple[object, ...], str](), 0
-        self._templates = {
-            code: self._in_language(code, home) for code in branding.languages
-        }
+        self._templates = {code: self._in_language(code, home) for code in branding.languages}
 
     def _in_language(self, code: str, home: str) -> _Templates:
         found = _Templates(
