@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, hint
@@ -390,6 +389,8 @@ def _wanted(
 
 def _codes(rows: pa.Table, by: Iterable[str]) -> Integers:
     """A number for each row that orders the rows by some columns."""
+    import pyarrow.compute as pc  # which takes a while to load, and seldom is needed
+
     codes: Integers = np.zeros(rows.num_rows, dtype=np.int64)
     for name in by:
         column = rows[name].combine_chunks().dictionary_encode()
