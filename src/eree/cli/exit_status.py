@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -20,13 +19,6 @@ from eree.cli.terminal import one_line
 from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
-#: Importing them is what makes them known to the group.
-COMMANDS = (
-    *("certify", "commands", "compare", "cube", "ledger", "protect", "rank", "record", "release"),
-    "serve",
-)
-#: A command that starts without importing the others.
-ALONE = ["serve"]
 SHELL_ASKS = "_EREE_COMPLETE"
 
 
@@ -36,8 +28,6 @@ def run(arguments: Sequence[str], interrupts: Interrupts) -> int:
         if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show stops nothing
             stream.reconfigure(errors="replace")
     logging.getLogger("eree.partial").addHandler(_LEFTOVERS)
-    for name in ALONE if list(arguments[:1]) == ALONE else COMMANDS:
-        import_module(f"eree.cli.{name}")
     try:
         with hidden(arguments) as shown:
             ended = cli.main(shown, prog_name="eree", standalone_mode=False, obj=interrupts)

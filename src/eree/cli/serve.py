@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The longest that new releases may have to wait.
 MOST_SECONDS = 86_400
+#: So many new objects are made before any in circles are looked for: what is loaded stays.
+NEW_OBJECTS = 100_000
 
 
 @cli.command(
@@ -70,6 +73,7 @@ def serve(
     Every folder is verified first; nothing else is ever opened but the maps, what the site's file
     names and the user's own cache of certificates: no confidential file, no ledger, no key.
     """
+    gc.set_threshold(NEW_OBJECTS)
     from eree.web.server import Door  # the web framework is not needed for anything else
 
     with certificates(fresh), Door(host, port) as door:
