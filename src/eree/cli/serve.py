@@ -151,7 +151,8 @@ def run_query_tool(
     if door.public:
         complain(f"other machines may reach {door.address}; let a proxy stand before it")
     if workers > 1 or watch is not None:
-        changes = None if watch is None else partial(seen_in, folders)
+        files = [Path(given.partition("=")[2]) for given in maps]
+        changes = None if watch is None else partial(seen_in, folders, files)
         Generations(
             opened, workers=workers, counters=counters, changes=changes, every=watch or 0
         ).run(ready, complain)

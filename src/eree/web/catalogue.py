@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -68,8 +69,8 @@ class Catalogue:
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
-        `left_out` hears why a folder is not served, or a map fits none that is, which is no reason
-        then not to serve the others.
+        `left_out` hears why a folder is not served, or a map fits none that is or cannot be read,
+        which is no reason then not to serve the others.
         `lists` are in memory that several processes share.
         """
         report = progress or (lambda _step, _done: None)
@@ -246,14 +247,19 @@ def releases_in(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
-def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, int, int, int]]:
-    """What changes when a release comes or goes, is still being copied, or gets estimates."""
+def seen_in(
+    folders: Iterable[str | os.PathLike[str]], files: Iterable[Path] = ()
+) -> list[tuple[str, int, int, int]]:
+    """What changes when a release comes or goes, is still being copied, or gets estimates.
+
+    The same of some other `files`.
+    """
     found = []
-    for folder in releases_in(folders):
-        for path in sorted(folder.rglob("*")):
-            with suppress(OSError):
-                about = path.lstat()
-                found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
+    inside = (path for folder in releases_in(folders) for path in sorted(folder.rglob("*")))
+    for path in chain(inside, files):
+        with suppress(OSError):
+            about = path.lstat()
+            found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
     return found
 
 
