@@ -220,6 +220,46 @@ def test_arrays_are_kept_as_they_are(folder: Path) -> None:
         assert (arrays_of("some", compute)["b"], path.read_bytes()) == (7, entry)
 
 
+def test_arrays_outlive_their_entry(folder: Path) -> None:
+    def compute() -> dict[str, Any]:
+        return {"a": np.arange(1 << 17), "b": np.array([["x", "yz"]])}
+
+    arrays_of("some", compute)
+    found = arrays_of("some", compute)
+    (path,) = folder.iterdir()
+    with computed_again():
+        arrays_of("some", lambda: {"a": np.zeros(1)})
+    path.unlink()
+    for name, array in compute().items():
+        assert (found[name] == array).all() and not found[name].flags.writeable
+
+
+def test_arrays_of_addresses_are_computed_again(folder: Path) -> None:
+    arrays_of("some", lambda: {"a": np.zeros(8)})
+    (path,) = folder.iterdir()
+    planted(path, path.read_bytes()[32:].replace(b"<f8", b"|O8"))
+    assert arrays_of("some", lambda: {"a": np.ones(8)})["a"].sum() == 8
+
+
+def test_the_digest_of_a_large_entry_is_known_until_it_is_written_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute() -> dict[str, Any]:
+        return {"a": np.arange(1 << 10)}
+
+    monkeypatch.setattr(cache, "LARGE", 1 << 12)
+    monkeypatch.setattr(cache, "SETTLED", 0)
+    arrays_of("some", compute)
+    (path,) = folder.iterdir()
+    entry = path.read_bytes()
+    for _ in range(2):
+        assert (arrays_of("some", compute)["a"] == np.arange(1 << 10)).all()
+    assert len(list(folder.iterdir())) == 2  # with its digest
+    path.write_bytes(entry[:-1] + b"x")
+    assert (arrays_of("some", compute)["a"] == np.arange(1 << 10)).all()
+    assert path.read_bytes() == entry
+
+
 def test_entries_beyond_the_limit_make_room(
     folder: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

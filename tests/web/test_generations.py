@@ -109,6 +109,37 @@ def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(
         assert "no data set has a variable or a level 'sector' to name" in said
 
 
+def test_a_map_that_cannot_be_read_is_left_out_until_it_is_whole(
+    releases: list[Path], maps: list[str], tmp_path: Path
+) -> None:
+    room = tmp_path / "room"
+    shutil.copytree(releases[0], room / "tables")
+    name, _, file = maps[0].partition("=")
+    whole, mine = Path(file).read_bytes(), tmp_path / "areas.geojson"
+    mine.write_bytes(whole[:-10])  # it is still being copied
+    with started(room, "--watch", "1", "--map", f"{name}={mine}") as tool:
+        (jobs,) = (found for found in tool.names() if found.startswith("jobs"))
+
+        def drawn() -> bool:
+            try:
+                return b"<svg" in tool.get(f"/d/{jobs}/map")
+            except HTTPError:
+                return False
+
+        assert not drawn()
+        mine.write_bytes(whole)
+        assert until(drawn)
+        mine.unlink()
+        shutil.copytree(releases[1], tmp_path / "copy")
+        (tmp_path / "copy").rename(room / "cube")
+        assert until(lambda: any(map(CUBE.match, tool.names())))  # what is new is served
+        tool.process.terminate()
+        _, said = tool.process.communicate(timeout=PATIENCE)
+        assert "a map is left out: the map areas.geojson is no GeoJSON" in said
+        assert f"a map is left out: the map {mine} cannot be read" in said
+        assert "Traceback" not in said
+
+
 def test_what_cannot_be_served_is_refused_at_the_start(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

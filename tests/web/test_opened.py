@@ -374,11 +374,15 @@ def judge(releases: list[Path], maps: list[str], missing: Path) -> Judge:
 def only_digests_beside(missing: Path, before: set[Path], releases: list[Path]) -> bool:
     """Whether the missing entry was made and, beside it, only digests of large files that settled.
 
+    Entries are such files as well.
+
     How many of these are new depends on how long ago the files were written.
     """
     new = set(missing.parent.iterdir()) - before
     files = [path for folder in releases for path in folder.rglob("*") if path.is_file()]
-    digests = {f'["{sha256(path.read_bytes()).hexdigest()}"]'.encode() for path in files}
+    found = [sha256(path.read_bytes()).digest() for path in files]
+    found += [path.read_bytes()[:32] for path in before]
+    digests = {f'["{digest.hex()}"]'.encode() for digest in found}
     others = {path.read_bytes()[32:] for path in new - {missing}}
     return missing in new and others <= digests
 

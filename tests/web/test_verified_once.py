@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Environment, nodes
 
 import eree
 from eree.errors import Refusal
 from eree.estimate import calibrated
 from eree.verification import verify as verifying
 from eree.web import catalogue as opening
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, seen_in
+from eree.web.machines import Machines
+from eree.web.render.pages import Pages
 
 
 @pytest.fixture
@@ -102,3 +106,29 @@ def test_what_verifying_estimates_needs_is_not_made_again_at_the_next_start(
 
     monkeypatch.setattr(calibrated, "_made", made_again)
     assert [one.name for one in Catalogue.open([live]).data_sets] == [one.name for one in first]
+
+
+def test_templates_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str | None] = []
+    parse = Environment._parse
+
+    def counted(
+        self: Environment, source: str, name: str | None, filename: str | None
+    ) -> nodes.Template:
+        compiled.append(name)
+        return parse(self, source, name, filename)
+
+    def ready() -> int:
+        pages = Pages("http://127.0.0.1", branding, Machines((), "http://127.0.0.1", branding))
+        pages.compile()
+        return compiled.count("error.html")
+
+    monkeypatch.setattr(Environment, "_parse", counted)
+    monkeypatch.setenv("EREE_CACHE", str(tmp_path / "cache"))
+    branding = Branding(languages=("en", "es"))
+    assert [ready() for _ in range(3)] == [2, 2, 2]  # in each language
+    for path in (tmp_path / "cache").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert ready() == 4
+    monkeypatch.setenv("EREE_CACHE", "")
+    assert ready() == 6

@@ -12,29 +12,13 @@ from io import TextIOWrapper
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.text import Text
 
-from eree.cli import (
-    certify,
-    commands,
-    compare,
-    cube,
-    ledger,
-    protect,
-    rank,
-    record,
-    release,
-    serve,
-)
 from eree.cli.interrupts import SENTENCE, Interrupts
 from eree.cli.options import cli, hidden
 from eree.cli.terminal import one_line
 from eree.errors import Cost, Refusal
 
 DONE, REFUSED, INTERRUPTED, UNREAD = 0, 2, 130, 141
-#: Importing them is what makes them known to the group.
-COMMANDS = (certify, commands, compare, cube, ledger, protect, rank, record, release, serve)
 SHELL_ASKS = "_EREE_COMPLETE"
 
 
@@ -115,6 +99,9 @@ def _say(sentence: str, *, as_json: bool) -> None:
 
 
 def _print(line: str, style: str) -> None:
+    from rich.console import Console  # few commands have something to print so
+    from rich.text import Text
+
     words = Text.assemble(("eree:", style), " ", line)
     Console(stderr=True, soft_wrap=True, highlight=False).print(words)
 

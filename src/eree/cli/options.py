@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 #: The group of entry points by which packages add commands.
 ADDED = "eree.commands"
+#: The files of commands, and one that starts without the others.
+FILES = (
+    *("certify", "commands", "compare", "cube", "ledger", "protect", "rank", "record", "release"),
+    (ALONE := "serve"),
+)
 #: Whether every step is written; kept with the context of the command that runs.
 VERBOSE = "eree.verbose"
 #: What parameters are called that name a ledger.
@@ -132,6 +138,12 @@ def added(ctx: click.Context) -> dict[str, EntryPoint]:
     return {name: point for group, _, name, point in points if group == ".".join(path)}
 
 
+def _load(files: Iterable[str]) -> None:
+    """Import the files of commands, which makes these known to their groups."""
+    for name in files:
+        import_module(f"eree.cli.{name}")
+
+
 class Commands(Command, click.Group):
     """The commands of eree, and those that packages add to them, imported when asked for."""
 
@@ -139,10 +151,12 @@ class Commands(Command, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in alphabetical order."""
+        _load(FILES)
         return sorted(self.commands.keys() | added(ctx).keys())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name; for one of our own no entry point is read."""
+        _load([ALONE] if cmd_name == ALONE else FILES)
         found = self.commands.get(cmd_name)
         if found is None and (point := added(ctx).get(cmd_name)):
             found = point.load()

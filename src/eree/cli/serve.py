@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The longest that new releases may have to wait.
 MOST_SECONDS = 86_400
+#: So many new objects are made before any in circles are looked for: what is loaded stays.
+NEW_OBJECTS = 100_000
 
 
 @cli.command(
@@ -70,6 +73,7 @@ def serve(
     Every folder is verified first; nothing else is ever opened but the maps, what the site's file
     names and the user's own cache of certificates: no confidential file, no ledger, no key.
     """
+    gc.set_threshold(NEW_OBJECTS)
     from eree.web.server import Door  # the web framework is not needed for anything else
 
     with certificates(fresh), Door(host, port) as door:
@@ -147,7 +151,8 @@ def run_query_tool(
     if door.public:
         complain(f"other machines may reach {door.address}; let a proxy stand before it")
     if workers > 1 or watch is not None:
-        changes = None if watch is None else partial(seen_in, folders)
+        files = [Path(given.partition("=")[2]) for given in maps]
+        changes = None if watch is None else partial(seen_in, folders, files)
         Generations(
             opened, workers=workers, counters=counters, changes=changes, every=watch or 0
         ).run(ready, complain)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, Unreadable
@@ -38,6 +37,8 @@ class Above:
 
     def of(self, codes: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         """The coarser codes of some finer ones."""
+        import pyarrow.compute as pc  # which takes a while to load, and seldom is needed
+
         place = pc.index_in(codes, self.codes)
         if place.null_count:
             raise Unreadable(
@@ -91,6 +92,8 @@ def with_above(
     Refuses sums that would lack what lies in no one coarser code.  Where a coarser attribute only
     filters areas of the finer one, none of them lacks anything.
     """
+    import pyarrow.compute as pc  # which takes a while to load, and seldom is needed
+
     for one in (one for name, one in coarser.items() if name in (*wanted.by, *wanted.where)):
         rows = rows.append_column(one.coarse, one.of(rows[one.fine]))
     kept = np.ones(rows.num_rows, dtype=np.bool_)
@@ -127,6 +130,8 @@ def _above(release: Release, fine: str) -> list[Above]:
         for group in groups:
             if group.of == one.coarse and group.name not in (fine, *(f.coarse for f in found)):
                 held, of_group = release.members(group.name).columns
+                import pyarrow.compute as pc
+
                 place = pc.index_in(one.lies_in, held)
                 found.append(Above(fine, group.name, one.codes, of_group.take(place)))
     return found

@@ -56,15 +56,17 @@ def _packed(made: CalibratedTable | None) -> Arrays:
         "points": calibrated.points,
         **_of_noise("noise", calibrated.noise),
     }
-    found |= {f"reach.{level}": _narrow(reach) for level, reach in calibrated.reaches.items()}
+    found |= {f"reach.{level}": reach for level, reach in calibrated.reaches.items()}
     if calibrated.points.shape[1] > 1:  # of single classes it is found at once
-        found |= {"distinct": distinct, "back": _narrow(back)}
+        found |= {"distinct": distinct, "back": back}
+    if made.sums:
+        found["additive"] = calibrated.additive
     if made.beyond is not None:
         found["beyond"] = made.beyond
     if own is not None:
-        found |= {"own.workplaces": _narrow(own.workplaces), "own.kinds": _narrow(own.kinds)}
+        found |= {"own.workplaces": own.workplaces, "own.kinds": own.kinds}
         if own.noisy is not None and own.noise is not None:
-            found["own.noisy"] = _narrow(own.noisy)
+            found["own.noisy"] = own.noisy
             if own.noise is not calibrated.noise:
                 found |= _of_noise("own", own.noise)
     return found
@@ -82,39 +84,30 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
     noise = _noise("noise", found, mechanism)
     calibrated = Calibrated(noise, found["points"], about["cells"], about["widened"])
     if "distinct" in found:
-        calibrated.__dict__["distinct"] = found["distinct"], found["back"].astype(np.intp)
+        calibrated.__dict__["distinct"] = found["distinct"], found["back"]
+    if "additive" in found:
+        calibrated.__dict__["additive"] = found["additive"]
     known = [level for level in LEVELS if f"reach.{level}" in found]
-    reaches = {level: _wide(found[f"reach.{level}"]) for level in known}
+    reaches = {level: found[f"reach.{level}"] for level in known}
     calibrated.__dict__["reaches"] = reaches
     own = None
     if "own.kinds" in found:
-        workplaces, of_kinds = (_wide(found[f"own.{name}"]) for name in ("workplaces", "kinds"))
+        workplaces, of_kinds = found["own.workplaces"], found["own.kinds"]
         own = Evidence(workplaces, of_kinds)
         if "own.noisy" in found:
             of_groups = _noise("own", found, mechanism) if "own.draws" in found else noise
-            own = Evidence(workplaces, of_kinds, _wide(found["own.noisy"]), of_groups)
+            own = Evidence(workplaces, of_kinds, found["own.noisy"], of_groups)
     fit = None if about["fit"] is None else Fit(**about["fit"])
     return CalibratedTable(calibrated, sizes, own, found.get("beyond"), fit, about["sums"])
 
 
 def _of_noise(what: str, noise: NoiseBySize) -> Arrays:
-    return {f"{what}.{name}": _narrow(getattr(noise, name)) for name in (*_NOISE, *_FOLLOW)}
+    return {f"{what}.{name}": getattr(noise, name) for name in (*_NOISE, *_FOLLOW)}
 
 
 def _noise(what: str, found: Mapping[str, Any], mechanism: Mechanism) -> NoiseBySize:
-    own = {name: found[f"{what}.{name}"].astype(np.float64) for name in (*_NOISE, *_FOLLOW)}
+    own = {name: found[f"{what}.{name}"] for name in (*_NOISE, *_FOLLOW)}
     follow = {name: own.pop(name) for name in _FOLLOW}
-    made = NoiseBySize(sizes=own.pop("sizes").astype(np.int64), mechanism=mechanism, **own)
+    made = NoiseBySize(sizes=own.pop("sizes"), mechanism=mechanism, **own)
     made.__dict__.update(follow)
     return made
-
-
-def _narrow(numbers: Any) -> Any:
-    """The same in half the room, where they are integers that have it."""
-    with np.errstate(invalid="ignore"):
-        half = numbers.astype(np.int32)
-    return half if np.array_equal(half, numbers) else numbers
-
-
-def _wide(numbers: Any) -> Any:
-    return numbers.astype(np.int64)

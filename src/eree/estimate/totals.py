@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eree.errors import Refusal, hint
@@ -390,11 +389,11 @@ def _wanted(
 
 def _codes(rows: pa.Table, by: Iterable[str]) -> Integers:
     """A number for each row that orders the rows by some columns."""
+    from pyarrow.compute import sort_indices  # it takes a while to load
+
     codes: Integers = np.zeros(rows.num_rows, dtype=np.int64)
     for name in by:
         column = rows[name].combine_chunks().dictionary_encode()
-        order = pc.sort_indices(column.dictionary).to_numpy()
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        codes = codes * len(order) + rank[column.indices.to_numpy()].astype(np.int64)
+        rank = np.argsort(sort_indices(column.dictionary).to_numpy())
+        codes = codes * len(rank) + rank[column.indices.to_numpy()].astype(np.int64)
     return codes

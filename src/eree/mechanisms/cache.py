@@ -4,10 +4,11 @@ They take seconds and are the same for the same mechanism, parameters and source
 entry is a digest of all three and of the versions of what it was computed with; who changes any of
 them has another entry.  Entries hold public numbers alone.
 
-Who can write to the folder can make a mechanism seem to keep its claim.  So it belongs to the user
-alone (0700), and one that others may write to, or may put another in the place of, is refused.
-`EREE_CACHE` names another; empty, it switches all of this off.  A folder that cannot be made,
-read or written is no fault: everything is computed then.
+Who can write to the folder can make a mechanism seem to keep its claim, and put code of his own in
+the place of compiled templates.  So it belongs to the user alone (0700), and one that others may
+write to, or may put another in the place of, is refused.  `EREE_CACHE` names another; empty, it
+switches all of this off.  A folder that cannot be made, read or written is no fault: everything is
+computed then.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.metadata import version
-from io import BytesIO
+from io import BufferedReader
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +45,15 @@ if TYPE_CHECKING:
 
 #: Entries, of some kilobytes each, and bytes; beyond the numbers the oldest make room.
 MOST_ENTRIES, MOST_BYTES = 5_000, 1 << 30
-#: Bytes of an entry that is looked at for room: what was learnt of a large table.
-_LARGE = 1 << 20
+#: Bytes of an entry that is looked at for room: what was learnt of a large table.  The digest of a
+#: file as large is known, and nanoseconds after its last change settled.
+LARGE, SETTLED = 1 << 20, 10**10
 _SOURCES = ("errors.py", "workload.py", "cells.py", "policy", "random", "mechanisms")
-_DIGEST = 32
+#: Bytes of a digest, of the length of what describes arrays, and between which arrays begin.
+_DIGEST, _LENGTH, _APART = 32, 8, 64
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
 #: What an entry raises that is whole but not written as entries are.
-_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, EOFError, BadZipFile)
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 #: What a certificate is made of, by name.
 _PARTS = {
     kind.__name__: kind
@@ -86,11 +90,11 @@ def left_closed() -> Iterator[None]:
 def certificate_of(mechanism: Mechanism) -> tuple[Certificate, bool]:
     """The certificate of a mechanism, and whether it was computed now."""
 
-    def packed(certificate: Certificate) -> bytes:
-        return json.dumps(_plain(certificate)).encode()
+    def packed(certificate: Certificate) -> list[bytes]:
+        return [json.dumps(_plain(certificate)).encode()]
 
-    def unpacked(entry: bytes) -> Certificate:
-        found = _made(json.loads(entry), mechanism)
+    def unpacked(entry: memoryview) -> Certificate:
+        found = _made(json.loads(entry.tobytes()), mechanism)
         if not isinstance(found, Certificate):
             raise TypeError
         return found
@@ -108,14 +112,8 @@ def _named(mechanism: object) -> str | None:
 
 
 def arrays_of(what: str, compute: Callable[[], Arrays]) -> Arrays:
-    """Arrays that follow from public parameters, which `what` names in full."""
-
-    def packed(arrays: Arrays) -> bytes:
-        file = BytesIO()
-        np.savez(file, allow_pickle=False, **arrays)
-        return file.getvalue()
-
-    return _kept(f"arrays {what}", compute, packed, _arrays)[0]
+    """Arrays that follow from public parameters, which `what` names in full; not to be changed."""
+    return _kept(f"arrays {what}", compute, _flat, _arrays)[0]
 
 
 def arrays_by_package(what: str, compute: Callable[[], Arrays]) -> Arrays:
@@ -132,11 +130,11 @@ def arrays_by_mechanism(mechanism: object, what: str, compute: Callable[[], Arra
 def texts_of(what: str, compute: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
     """Texts that follow from what `what` names in full and from any of the package's code."""
 
-    def unpacked(entry: bytes) -> tuple[str, ...]:
-        return tuple(map(str, json.loads(entry)))
+    def unpacked(entry: memoryview) -> tuple[str, ...]:
+        return tuple(map(str, json.loads(entry.tobytes())))
 
     what = f"texts {_package()} {what}"
-    return _kept(what, compute, lambda texts: json.dumps(texts).encode(), unpacked)[0]
+    return _kept(what, compute, lambda texts: [json.dumps(texts).encode()], unpacked)[0]
 
 
 def arrays_kept(what: str) -> Arrays | None:
@@ -145,9 +143,32 @@ def arrays_kept(what: str) -> Arrays | None:
     return None if folder is None else _read(_place(folder, f"arrays {what}"), _arrays)
 
 
-def _arrays(entry: bytes) -> Arrays:
-    with np.load(BytesIO(entry), allow_pickle=False) as found:
-        return dict(found)
+def _flat(arrays: Arrays) -> list[bytes | memoryview]:
+    """Arrays one after another, behind what they are called and where each begins."""
+    about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    text = json.dumps(about).encode()
+    parts: list[bytes | memoryview] = [len(text).to_bytes(_LENGTH, "little"), text]
+    place = _DIGEST + _LENGTH + len(text)
+    for array in arrays.values():
+        before = -place % _APART
+        parts += [bytes(before), np.ascontiguousarray(array).reshape(-1).view(np.uint8).data]
+        place += before + array.nbytes
+    return parts
+
+
+def _arrays(entry: memoryview) -> Arrays:
+    """The same as they lie in a file, of which nobody reads what nobody asks for."""
+    start = _LENGTH + int.from_bytes(entry[:_LENGTH], "little")
+    found = Arrays()
+    for name, text, shape in json.loads(entry[_LENGTH:start].tobytes()):
+        if (kind := np.dtype(text)).hasobject:  # it would hold addresses in memory
+            raise TypeError
+        start += -(_DIGEST + start) % _APART
+        found[str(name)] = array = np.ndarray(shape, kind, entry, start)
+        start += array.nbytes
+    if start != len(entry):
+        raise ValueError
+    return found
 
 
 # ------------------------------------------------------------------------------------ entries
@@ -156,8 +177,8 @@ def _arrays(entry: bytes) -> Arrays:
 def _kept(
     what: str,
     compute: Callable[[], T],
-    packed: Callable[[T], bytes],
-    unpacked: Callable[[bytes], T],
+    packed: Callable[[T], Sequence[bytes | memoryview]],
+    unpacked: Callable[[memoryview], T],
 ) -> tuple[T, bool]:
     """Something that is kept, or is computed now and then kept; and whether it was computed."""
     folder = cache_folder()
@@ -169,8 +190,7 @@ def _kept(
         return kept, False
     found = compute()
     with suppress(OSError):  # a full disk, or none to write on: it is computed again next time
-        entry = packed(found)
-        _write(folder, path, sha256(entry).digest() + entry)
+        _write(folder, path, packed(found))
     return found, True
 
 
@@ -178,23 +198,49 @@ def _place(folder: Path, what: str) -> Path:
     return folder / sha256(f"{_source()} {what}".encode()).hexdigest()
 
 
-def _read(path: Path, unpacked: Callable[[bytes], T]) -> T | None:
+def _read(path: Path, unpacked: Callable[[memoryview], T]) -> T | None:
     """What an entry holds; nothing where it is missing or damaged, or is to be computed again."""
     if not _fresh.get():
-        with suppress(OSError, *_DAMAGED):
-            with path.open("rb") as file:
-                digest, entry = file.read(_DIGEST), file.read()
-            if sha256(entry).digest() == digest:
-                return unpacked(entry)
+        with suppress(OSError, *_DAMAGED), path.open("rb") as file:
+            entry = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+            if _digest_in(file) == entry[:_DIGEST].hex():
+                return unpacked(entry[_DIGEST:])
     return None
 
 
-def _write(folder: Path, path: Path, entry: bytes) -> None:
+def _digest_in(file: BufferedReader) -> str:
+    """The digest of what an entry holds; that of a large one is known from the last time."""
+
+    def compute() -> tuple[str, ...]:
+        file.seek(_DIGEST)
+        return (file_digest(file, "sha256").hexdigest(),)
+
+    same = settled(os.fstat(file.fileno()))
+    return (compute() if same is None else texts_of(f"entry {same}", compute))[0]
+
+
+def settled(about: os.stat_result) -> str | None:
+    """What names the bytes of a file, if it is large and they are as they were for a while.
+
+    A file that is written to has another time of its change, which nobody can set back; one that
+    was changed a moment ago may be changed again within the same tick of the clock.
+    """
+    times = about.st_mtime_ns, about.st_ctime_ns
+    if about.st_size < LARGE or time.time_ns() - max(times) < SETTLED:
+        return None
+    return f"{about.st_dev} {about.st_ino} {about.st_size} {times}"
+
+
+def _write(folder: Path, path: Path, parts: Sequence[bytes | memoryview]) -> None:
     """An entry is there as a whole or not at all."""
-    with replacing_file(path) as partial:
-        partial.write_bytes(entry)
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    with replacing_file(path) as partial, partial.open("wb") as file:
+        file.writelines([digest.digest(), *parts])
+    size = path.stat().st_size
     entries = list(folder.iterdir())
-    if len(entries) > MOST_ENTRIES or len(entry) > _LARGE:  # their dates are not read every time
+    if len(entries) > MOST_ENTRIES or size > LARGE:  # their dates are not read every time
         about = {one: one.stat() for one in entries}
         entries.sort(key=lambda one: about[one].st_mtime)
         room = MOST_BYTES - sum(one.st_size for one in about.values())

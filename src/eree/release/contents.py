@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, get_args
 
 import pyarrow as pa
-from pydantic import BaseModel, Field, StrictInt, StrictStr, ValidationError
 
 from eree.errors import Refusal
 from eree.policy.schema import Attribute, JobTable, KeyedTable, Kind, Owner, Schema
@@ -26,65 +25,46 @@ PROFILE_MEASURES = ("at_least", "number", "noisy", "low", "high", "workplaces")
 #: The column of the bounds that a first stage has drawn.
 SCALED_TO = "scaled_to"
 
-_Code = StrictStr | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _TYPES = {"string": str, "integer": int}
-
-
-class _SaidAttribute(BaseModel):
-    owner: Owner
-    label: StrictStr
-    kind: Kind | None
-    values: list[_Code] | None
-    labels: dict[StrictStr, StrictStr]
-    of: StrictStr | None
-    table: Literal["job"] | None = None
-
-
-class _SaidProfile(BaseModel):
-    sizes: list[StrictInt]
-    pooled_from: StrictInt
-
-
-class _SaidTable(BaseModel):
-    name: StrictStr
-    about: dict[StrictStr, StrictStr]
-    by: list[StrictStr]
-    where: dict[StrictStr, list[_Code]]
-    rows: StrictInt
-    worker_cells: StrictInt
-    mechanism: StrictStr
-    price: dict[StrictStr, Any]
-    each: dict[StrictStr, Any]
-    settings: dict[StrictStr, Any]
-    parameters: dict[StrictStr, Any]
-    files: dict[StrictStr, StrictStr]
-    profile: _SaidProfile | None = None
-
-
-class _SaidAreas(BaseModel):
-    of: StrictStr
-    above: list[StrictStr]
-    crossing: list[StrictStr]
-    rows: StrictInt
-    files: dict[StrictStr, StrictStr]
-
-
-class _SaidMembers(BaseModel):
-    group: StrictStr
-    rows: StrictInt
-    files: dict[StrictStr, StrictStr]
-
-
-class _SaidRecord(BaseModel):
-    eree: StrictStr
-    release: StrictStr
-    digest: StrictStr
-    level: StrictStr
-    about: dict[StrictStr, StrictStr]
-    attributes: dict[StrictStr, _SaidAttribute]
-    members: list[_SaidMembers]
-    areas: list[_SaidAreas]
-    tables: list[_SaidTable]
+_TEXTS, _BY_NAME, _CODE = [str], {"*": str}, (str, int)
+_ATTRIBUTE = {
+    "owner": frozenset(get_args(Owner)),
+    "label": str,
+    "kind": (None, frozenset(get_args(Kind))),
+    "values": (None, [_CODE]),
+    "labels": _BY_NAME,
+    "of": (None, str),
+    "table?": (None, frozenset({"job"})),
+}
+_TABLE = {
+    "name": str,
+    "about": _BY_NAME,
+    "by": _TEXTS,
+    "where": {"*": [_CODE]},
+    "rows": int,
+    "worker_cells": int,
+    "mechanism": str,
+    "price": {"*": object},
+    "each": {"*": object},
+    "settings": {"*": object},
+    "parameters": {"*": object},
+    "files": _BY_NAME,
+    "profile?": (None, {"sizes": [int], "pooled_from": int}),
+}
+_AREAS = {"of": str, "above": _TEXTS, "crossing": _TEXTS, "rows": int, "files": _BY_NAME}
+#: What a record has of all that is believed of it: a name with ? may be missing, * is any name, and
+#: of several shapes any will do.
+_RECORD = {
+    "eree": str,
+    "release": str,
+    "digest": str,
+    "level": str,
+    "about": _BY_NAME,
+    "attributes": {"*": _ATTRIBUTE},
+    "members": [{"group": str, "rows": int, "files": _BY_NAME}],
+    "areas": [_AREAS],
+    "tables": [_TABLE],
+}
 
 
 def misread(record: Mapping[str, Any]) -> str | None:
@@ -92,48 +72,76 @@ def misread(record: Mapping[str, Any]) -> str | None:
 
     Nothing is said of what stands there: a place is named by the words of the record.
     """
-    try:
-        said = _SaidRecord.model_validate(record)
-    except ValidationError as error:
-        return ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
-    return next(_contradictions(said), None)
+    found = _misshapen(record, _RECORD)
+    return found or next(_contradictions(record), None)
 
 
-def _contradictions(said: _SaidRecord) -> Iterator[str]:
+def _misshapen(said: object, shape: Any, place: str = "") -> str | None:
+    """The first place that has not the shape that it should have, if there is one."""
+    inside = f"{place}." if place else ""
+    parts: Iterable[str | None]
+    match shape:
+        case tuple():
+            found = [_misshapen(said, one, place) for one in shape]
+            return None if None in found else found[-1]
+        case {"*": each} if isinstance(said, Mapping):
+            parts = (_misshapen(one, each, f"{inside}{name}") for name, one in said.items())
+        case dict() if isinstance(said, Mapping):
+            names = {name.removesuffix("?"): name for name in shape}
+            parts = (
+                _misshapen(said[name], shape[own], f"{inside}{name}")
+                if name in said
+                else (f"{inside}{name}" if own == name else None)
+                for name, own in names.items()
+            )
+        case list() if isinstance(said, list):
+            parts = (_misshapen(one, shape[0], f"{inside}{n}") for n, one in enumerate(said))
+        case frozenset() if isinstance(said, str):
+            return None if said in shape else place
+        case type():
+            fits = type(said) is shape or shape is object
+            return None if fits and (type(said) is not int or -(2**63) <= said < 2**63) else place
+        case _:
+            return None if said is None and shape is None else place
+    return next(filter(None, parts), None)
+
+
+def _contradictions(said: Mapping[str, Any]) -> Iterator[str]:
     """Places that are well written and do not fit the others."""
-    for name, one in said.attributes.items():
-        finer = said.attributes.get(one.of or "")
-        if one.of is not None and (finer is None or finer.of is not None):
+    attributes: Mapping[str, Mapping[str, Any]] = said["attributes"]
+    for name, one in attributes.items():
+        finer = attributes.get(one["of"] or "")
+        if one["of"] is not None and (finer is None or finer["of"] is not None):
             yield f"attributes.{name}.of"
-        if one.table is not None and one.owner != "worker":
+        if one.get("table") is not None and one["owner"] != "worker":
             yield f"attributes.{name}.table"
-        if one.owner == "worker" and one.values is None:
+        if one["owner"] == "worker" and one["values"] is None:
             yield f"attributes.{name}.values"
-        if not _alike(one.values or (), one.kind):
+        if not _alike(one["values"] or (), one["kind"]):
             yield f"attributes.{name}.values"
-    groups = [name for name, one in said.attributes.items() if one.of is not None]
-    if sorted(groups) != sorted(one.group for one in said.members):
+    groups = [name for name, one in attributes.items() if one["of"] is not None]
+    if sorted(groups) != sorted(one["group"] for one in said["members"]):
         yield "members"
-    for i, held in enumerate(said.members):
-        if len(held.files) != 1:
+    for i, held in enumerate(said["members"]):
+        if len(held["files"]) != 1:
             yield f"members.{i}.files"
-    public = {name for name, one in said.attributes.items() if one.owner == "workplace"}
-    for i, areas in enumerate(said.areas):
-        listed = [areas.of, *areas.above]
-        if areas.of in [one.of for one in said.areas[:i]]:
+    public = {name for name, one in attributes.items() if one["owner"] == "workplace"}
+    for i, areas in enumerate(said["areas"]):
+        listed = [areas["of"], *areas["above"]]
+        if areas["of"] in [one["of"] for one in said["areas"][:i]]:
             yield f"areas.{i}.of"
         if len(set(listed)) < len(listed) or not set(listed) <= public:
             yield f"areas.{i}.above"
-        if len(areas.files) != bool(areas.above):
+        if len(areas["files"]) != bool(areas["above"]):
             yield f"areas.{i}.files"
-    names = [table.name for table in said.tables]
-    for i, table in enumerate(said.tables):
-        if names.count(table.name) > 1:
+    names = [table["name"] for table in said["tables"]]
+    for i, table in enumerate(said["tables"]):
+        if names.count(table["name"]) > 1:
             yield f"tables.{i}.name"
-        if len(set(table.by)) < len(table.by) or not set(table.by) <= set(said.attributes):
+        if len(set(table["by"])) < len(table["by"]) or not set(table["by"]) <= set(attributes):
             yield f"tables.{i}.by"
-        for name, values in table.where.items():
-            if name not in said.attributes or not _alike(values, said.attributes[name].kind):
+        for name, values in table["where"].items():
+            if name not in attributes or not _alike(values, attributes[name]["kind"]):
                 yield f"tables.{i}.where"
 
 

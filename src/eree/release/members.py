@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from eree.errors import Unreadable
@@ -28,10 +27,9 @@ MEMBERS = "members"
 def member_rows(fine: Attribute, group: Attribute) -> pa.Table:
     """The members of a group in the order of their codes, as a release has them."""
     columns = _columns(fine, group)
-    codes = pa.array(list(group.members), columns.types[0])
-    groups = pa.array(list(group.members.values()), columns.types[1])
-    order = pc.sort_indices(codes)
-    return pa.Table.from_arrays([codes.take(order), groups.take(order)], schema=columns)
+    both = zip(*sorted(group.members.items()), strict=True) if group.members else ((), ())
+    arrays = [pa.array(one, kind) for one, kind in zip(both, columns.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +79,20 @@ class Members(Mapping[Value, str]):
         if rows.num_rows != self.about["rows"] or codes.null_count or groups.null_count:
             yield "has another number of members than the record says"
             return
-        if not pc.all(pc.less(codes[:-1], codes[1:]), min_count=0).as_py():
+        found: list[Any] = codes.to_pylist()
+        if found != sorted(set(found)):
             yield f"does not have every {fine.name} once and in order"
-        if set(groups.unique().to_pylist()) != set(group.values or ()):
+        if set(groups.to_pylist()) != set(group.values or ()):
             yield f"has other values of {group.name} than the record declares"
-        if fine.values is not None and set(codes.to_pylist()) != set(fine.values):
+        if fine.values is not None and set(found) != set(fine.values):
             yield f"has other codes of {fine.name} than the record declares"
 
     @cached_property
     def _pairs(self) -> dict[Value, str]:
         codes, groups = self.rows.columns
-        few = groups.combine_chunks().dictionary_encode()  # one text for all members of a value
-        names: list[Any] = few.dictionary.to_pylist()
         held: list[Any] = codes.to_pylist()
-        return dict(zip(held, map(names.__getitem__, few.indices.to_numpy().tolist()), strict=True))
+        few: dict[Any, Any] = {}  # one text for all members of a value
+        return dict(zip(held, (few.setdefault(n, n) for n in groups.to_pylist()), strict=True))
 
     def __getitem__(self, code: Value) -> str:
         return self._pairs[code]

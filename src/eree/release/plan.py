@@ -25,6 +25,7 @@ from eree.policy.settings import FileFaults, read_toml
 from eree.release.draw import Draw, PlannedTable, draws_of, named_marginals
 from eree.release.price import Measurement, measurements_for
 from eree.release.settings import (
+    MOST_LEVEL,
     PLAN_FILE,
     About,
     PlanSettings,
@@ -36,8 +37,6 @@ from eree.release.target import Target
 from eree.workload import Marginal, SizeProfile, default_thresholds
 
 MOST_TABLES = 1_000
-#: The highest level of an interval: above it doubles are too coarse for the probability to miss.
-MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
 @dataclass(frozen=True, repr=False)

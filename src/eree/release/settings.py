@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,6 +18,8 @@ from eree.workload import POOLED_FROM
 PLAN_FILE = "plan.toml"
 #: What a table may be called, because it becomes a file's name.
 TABLE_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+#: The highest level of an interval: above it doubles are too coarse for the probability to miss.
+MOST_LEVEL = Fraction(999_999_999, 10**9)
 
 
 def _plain(value: Any) -> Any:

@@ -25,9 +25,9 @@ from eree.release.contents import counted_by, schema_of
 from eree.release.draw import PlannedTable, draws_of
 from eree.release.measure import measure_of
 from eree.release.members import MEMBERS, Members
-from eree.release.plan import MOST_LEVEL
 from eree.release.price import Measurement, measurement_for
 from eree.release.release import AREAS, Release
+from eree.release.settings import MOST_LEVEL
 from eree.verification.areas import area_faults
 from eree.verification.recheck import Progress, Recheck
 from eree.verification.rows import row_faults

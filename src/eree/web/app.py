@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from hashlib import blake2b
-from importlib import import_module
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -49,10 +48,10 @@ class Front:
     """The door of the application: what is kept is sent at once, what is too long is refused."""
 
     def __init__(
-        self, app: ASGIApp, desk: Desk, refuse: Refuse, get_ready: Callable[[], None]
+        self, app: ASGIApp, desk: Desk, refuse: Refuse, compile_pages: Callable[[], None]
     ) -> None:
-        """`get_ready` does what the first questions would have to wait for."""
-        self.app, self.desk, self._refuse, self.get_ready = app, desk, refuse, get_ready
+        """`compile_pages` does what the first pages would have to wait for."""
+        self.app, self.desk, self._refuse, self.compile_pages = app, desk, refuse, compile_pages
         self._packed = GZipMiddleware(self._plain, 1_000, 5, exclude_content_types=_PACKED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,12 +134,7 @@ def application(
     app = Starlette(routes=routes, exception_handlers={HTTPException: lost})
     app.router.redirect_slashes = False
 
-    def get_ready() -> None:
-        site.pages.compile()
-        for name in ("scipy.special", "xlsxwriter"):  # unusual levels, and workbooks
-            import_module(name)
-
-    return Front(app, desk, refuse, get_ready)
+    return Front(app, desk, refuse, site.pages.compile)
 
 
 def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -> list[Route]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field, StrictStr
+from typing import TYPE_CHECKING, Any
 
 from eree.errors import Faulty, hint
-from eree.policy.settings import FileFaults, FileName, Settings, read_toml
-from eree.release.settings import Title, Words
 from eree.web.words import ENGLISH, languages
+
+if TYPE_CHECKING:
+    from eree.policy.settings import FileFaults
+    from eree.web.settings import ColourSettings
 
 #: The most bytes of a logo, and of a file of names, and the most names.
 MOST_LOGO, MOST_FILE, MOST_NAMES = 200_000, 64 << 20, 1_000_000
@@ -30,36 +30,6 @@ _ACTIVE = re.compile(
     rb"|(?:href|src)\s*=\s*[\"'](?!#)|url\(\s*[\"']?(?!#)",
     re.IGNORECASE,
 )
-_Colour = Annotated[
-    StrictStr,
-    Field(pattern="^#[0-9a-fA-F]{6}$", description="must be a colour such as '#1f5f74'"),
-]
-
-
-class ColourSettings(Settings):
-    """The colour of links and buttons, on light and on dark pages."""
-
-    accent: _Colour = ""
-    accent_dark: _Colour = ""
-
-
-class SiteSettings(Settings):
-    """The whole file."""
-
-    name: Title = ""
-    logo: FileName = ""
-    contact: Words = ""
-    licence: Words = ""
-    footer: Words = ""
-    languages: Annotated[
-        list[StrictStr],
-        Field(min_length=1, description="must be a list of languages, such as ['en', 'es']"),
-    ] = [ENGLISH]
-    colours: Annotated[dict[StrictStr, Any], Field(description="must be a table: [colours]")] = {}
-    names: Annotated[
-        dict[StrictStr, FileName],
-        Field(description="must give variables CSV files, such as { place = 'places.csv' }"),
-    ] = {}
 
 
 @dataclass(frozen=True)
@@ -83,6 +53,9 @@ class Branding:
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> Branding:
         """What a TOML file says; raises `Faulty` with every fault of it."""
+        from eree.policy.settings import FileFaults, read_toml  # most sites have no file
+        from eree.web.settings import ColourSettings, SiteSettings
+
         path = Path(file)
         raw = read_toml(path, missing=f"there is no file {path}; write one, with a name = '…'")
         faults = FileFaults(path.name)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from eree.errors import Refusal
 from eree.estimate.calibrated import forget_rows
-from eree.mechanisms.cache import texts_of
+from eree.mechanisms.cache import settled, texts_of
 from eree.policy.plain_data import sha256
 from eree.release.record import RECORD, file_digest
 from eree.release.release import Release
@@ -37,8 +37,6 @@ from eree.web.words import say
 Progress = Callable[[str, float], None]
 #: So many digits of a release's random name make the address of its data sets.
 DIGITS = 8
-#: Bytes of a file whose digest is kept, and nanoseconds after which it is settled.
-LARGE, SETTLED = 1 << 20, 10**10
 
 
 class Missing(Refusal):
@@ -71,8 +69,8 @@ class Catalogue:
 
         `maps` are public GeoJSON files for variables, named as in "place=areas.geojson"; `names`
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
-        `left_out` hears why a folder is not served, or a map fits none that is, which is no reason
-        then not to serve the others.
+        `left_out` hears why a folder is not served, or a map fits none that is or cannot be read,
+        which is no reason then not to serve the others.
         `lists` are in memory that several processes share.
         """
         report = progress or (lambda _step, _done: None)
@@ -205,17 +203,11 @@ def content_of(release: Release) -> str | None:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file; that of a large one is known from the last time, if it is the same.
-
-    A file that is written to has another time of its change, which nobody can set back; one that
-    was changed a moment ago may be changed again within the same tick of the clock.
-    """
-    about = path.stat()
-    times = about.st_mtime_ns, about.st_ctime_ns
-    if about.st_size < LARGE or time.time_ns() - max(times) < SETTLED:
+    """The digest of a file; that of a large one is known from the last time, if it is the same."""
+    same = settled(path.stat())
+    if same is None:
         return file_digest(path)
-    same = f"{path.absolute()} {about.st_dev} {about.st_ino} {about.st_size} {times}"
-    return texts_of(f"file {same}", lambda: (file_digest(path),))[0]
+    return texts_of(f"file {path.absolute()} {same}", lambda: (file_digest(path),))[0]
 
 
 def checks_of(release: Release, content: str | None, report: Progress) -> tuple[str, ...]:
@@ -255,14 +247,19 @@ def releases_in(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return found
 
 
-def seen_in(folders: Iterable[str | os.PathLike[str]]) -> list[tuple[str, int, int, int]]:
-    """What changes when a release comes or goes, is still being copied, or gets estimates."""
+def seen_in(
+    folders: Iterable[str | os.PathLike[str]], files: Iterable[Path] = ()
+) -> list[tuple[str, int, int, int]]:
+    """What changes when a release comes or goes, is still being copied, or gets estimates.
+
+    The same of some other `files`.
+    """
     found = []
-    for folder in releases_in(folders):
-        for path in sorted(folder.rglob("*")):
-            with suppress(OSError):
-                about = path.lstat()
-                found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
+    inside = (path for folder in releases_in(folders) for path in sorted(folder.rglob("*")))
+    for path in chain(inside, files):
+        with suppress(OSError):
+            about = path.lstat()
+            found.append((str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size))
     return found
 
 

@@ -25,7 +25,8 @@ from eree.policy.schema import Schema, Value
 from eree.random.exact import Integers
 from eree.release.price import Measurement
 from eree.survey.query import Axis
-from eree.web.columns import Added, Codes, Columns, Sums
+from eree.web.cells import TableCells
+from eree.web.columns import Added, Sums
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
@@ -56,46 +57,27 @@ class LinkedTable(DataSet):
         about = release.about(table)
         by = tuple(map(str, about["by"]))
         counted, measurement = measurement_of(release, table)
-        schema, rows = release.schema, release.coded(table, by)
-        numbers = {n: _numbers(rows[n]) for n in rows.column_names if n not in by}
+        schema = release.schema
+        cells = TableCells.of(release, table, measurement.worker_cells)
+        numbers, codes = cells.numbers, cells.codes
         nowhere, nothing = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
         remembered = Remembered.of(measurement)
-        remembered.__dict__["rows"] = rows.num_rows
+        self._columns, self._known = cells.columns, codes
+        self.rows = remembered.__dict__["rows"] = len(numbers["noisy"])
         self._areas = Areas(
             *(release, table, remembered, schema, counted),
             *(Marginal((), {}), NO_KEYS, numbers, nowhere, nothing),
             reads_once(),
         )
-        self._attributes = {name: schema.attributes[name] for name in by}
         self.table, self._about = table, about
-        codes: dict[str, list[Value]] = {}
-        columns: dict[str, Codes] = {}
-        for attribute in self._attributes.values():
-            column: Any = rows[attribute.name].combine_chunks()
-            if not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode()
-            found: list[Any] = column.dictionary.to_pylist()
-            # workplaces that a filter leaves out have no rows; workers have empty ones
-            kept = about["where"].get(attribute.name) if attribute.owner == "workplace" else None
-            declared = kept or attribute.values
-            known = list(declared) if declared is not None else sorted(found)
-            place = {code: i for i, code in enumerate(known)}
-            small = np.min_scalar_type(max(len(known), 1))
-            order = np.array([place[code] for code in found], dtype=small)
-            codes[attribute.name] = known
-            columns[attribute.name] = order[np.from_dlpack(column.indices)]
-        self._known, self.rows = codes, rows.num_rows
-        workers = [name for name in by if schema.attributes[name].owner == "worker"]
-        cells = measurement.worker_cells
-        self._columns = Columns.of(columns, workers, self.rows, cells)
         self.intervals = "calibrated" if self._areas.known is not None else "guaranteed"
         self.profiles = {t: release.table(t) for t in release.tables if release.of_workplaces(t)}
-        self._values: dict[str, Integers] = {JOBS: self._columns.by_cell(numbers["noisy"])}
+        self._values: dict[str, Integers] = {JOBS: cells.by_cell["noisy"]}
         self.measures = {JOBS: say("Jobs")}
         asked = (*by, *about["where"])
         if all(schema.attributes[name].owner == "workplace" for name in asked):
             # each workplace is in one cell alone, and their number is public
-            self._values[WORKPLACES] = self._columns.by_cell(numbers["workplaces"])
+            self._values[WORKPLACES] = cells.by_cell["workplaces"]
             self.measures |= {WORKPLACES: say("Workplaces (exact)")}
         self.areas = frozenset(n for t in release.areas.values() for n in t.column_names)
         self.universe = _universe(schema, about["where"])
@@ -340,12 +322,6 @@ def _universe(schema: Schema, where: Mapping[str, Sequence[Value]]) -> str:
         for name, values in where.items()
     )
     return say("jobs with %(kept)s", kept=", ".join(kept))
-
-
-def _numbers(column: Any) -> NDArray[Any]:
-    """A column without gaps as an array, without a copy (and without pandas, which takes long)."""
-    found: NDArray[Any] = np.from_dlpack(column.combine_chunks())
-    return found
 
 
 def _lowered(label: str) -> str:

@@ -138,8 +138,8 @@ def told(text: str) -> str:
 def _told(text: str) -> str:
     if len(text) > _MOST_LETTERS:
         return text
-    for pattern, key in _patterns():
-        if found := pattern.fullmatch(text):
+    for begin, pattern, key in _patterns():  # few of which are ever compiled
+        if text.startswith(begin) and (found := re.fullmatch(pattern, text)):
             return Said(key, {name: _part(name, part) for name, part in found.groupdict().items()})
     return text
 
@@ -157,8 +157,8 @@ def _areas(text: str) -> str:
 
 
 @cache
-def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """How each sentence is found again; of those that fit, the first is meant."""
+def _patterns() -> tuple[tuple[str, str, str], ...]:
+    """How each sentence begins and is found again; of those that fit, the first is meant."""
     found = []
     for one in (*_STATEMENTS, *_OF_SURVEYS, *_CHECKS):
         literal, *rest = re.split(r"%\((\w+)\)s", one)
@@ -166,5 +166,5 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
         for name, after in zip(rest[::2], rest[1::2], strict=True):
             pattern += f"(?P<{name}>{'(?:, with .+)?' if name in ('each', 'held') else '.+?'})"
             pattern += re.escape(after)
-        found.append((re.compile(pattern), str(one)))
+        found.append((literal, pattern, str(one)))
     return tuple(found)

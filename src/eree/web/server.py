@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -113,6 +114,7 @@ class QueryTool:
             self.address = self._door.address
             self.home = public or self.address
             self._front = application(self.catalogue, self.home, branding=branding)
+            self._front.compile_pages()
             for data in self.catalogue.data_sets:
                 with suppress(TooLarge):  # what the first pages need may be in the cache
                     answer(data, default_query(data))
@@ -163,7 +165,7 @@ class QueryTool:
         def listening() -> None:
             if ready is not None:
                 ready()
-            threading.Thread(target=self._front.get_ready, daemon=True).start()
+            threading.Thread(target=_load_modules, daemon=True).start()
 
         self._server.ready, self._server.alive = listening, alive
         try:
@@ -175,6 +177,12 @@ class QueryTool:
     def stop(self) -> None:
         """Let what is being answered come to its end, then stop."""
         self._server.should_exit = True
+
+
+def _load_modules() -> None:
+    """Load what the first unusual questions would have to wait for."""
+    for name in ("scipy.special", "xlsxwriter"):  # rankings and unusual levels, and workbooks
+        import_module(name)
 
 
 @contextmanager

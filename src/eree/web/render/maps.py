@@ -53,7 +53,8 @@ def open_maps(
 ) -> dict[str, AreaMap]:
     """Read maps that are named as NAME=FILE or NAME:PROPERTY=FILE; refuses what fits nothing.
 
-    With `left_out`, which hears why, a map that fits none of these data sets is left out instead.
+    With `left_out`, which hears why, a map that fits none of these data sets, or that cannot be
+    read, is left out instead.
     """
     found: dict[str, AreaMap] = {}
     for text in given:
@@ -66,22 +67,27 @@ def open_maps(
             )
         if name in found:
             raise Refusal(f"there are two maps for {name}; give one")
-        codes, wrong = _codes(data_sets, name), ""
-        if not codes:
-            wrong = f"no data set has a variable or a level {name!r}; name one for the map"
-        elif not (made := drawn_map(file, name, held_in)).fit(codes)[0]:
-            one, other = sorted(codes)[0], sorted(made.paths)[0]
-            wrong = (
-                f"no code of {name} has a shape in {made.file}: codes are like {one!r}, and those"
-                f" of the map like {other!r}; name the property that holds the codes"
-            )
-        else:
-            found[name] = made
-        if wrong and left_out is None:
-            raise Refusal(wrong)
-        if wrong and left_out is not None:
-            left_out(f"a map is left out: {wrong}")
+        try:
+            found[name] = _fitting(file, name, held_in, _codes(data_sets, name))
+        except Refusal as refusal:
+            if left_out is None:
+                raise
+            left_out(f"a map is left out: {refusal}")
     return found
+
+
+def _fitting(file: str, name: str, held_in: str, codes: set[str]) -> AreaMap:
+    """The map in a file; refuses one that cannot be read or that fits none of these codes."""
+    if not codes:
+        raise Refusal(f"no data set has a variable or a level {name!r}; name one for the map")
+    made = drawn_map(file, name, held_in)
+    if made.fit(codes)[0]:
+        return made
+    one, other = sorted(codes)[0], sorted(made.paths)[0]
+    raise Refusal(
+        f"no code of {name} has a shape in {made.file}: codes are like {one!r}, and those of the"
+        f" map like {other!r}; name the property that holds the codes"
+    )
 
 
 def _mappable(data: DataSet, name: str) -> list[tuple[Variable, str | None]]:

@@ -12,12 +12,16 @@ from sys import getsizeof
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import DictLoader, Environment, StrictUndefined, Template, nodes
+import numpy as np
+from jinja2 import BytecodeCache, DictLoader, Environment, StrictUndefined, Template, nodes
+from jinja2 import __version__ as made_by
+from jinja2.bccache import Bucket
 from jinja2.runtime import Context, Macro
 from jinja2.visitor import NodeTransformer
 from markupsafe import Markup, escape
 
 import eree
+from eree.mechanisms.cache import Arrays, arrays_by_package
 from eree.web.block import FLAG_NAMES, NEGATIVE, OPEN
 from eree.web.branding import Branding
 from eree.web.dataset import ERRORS, DataSet, Variable
@@ -93,6 +97,22 @@ class _Template(Template):
         return super()._get_default_module()
 
 
+class _Compiled(BytecodeCache):
+    """Templates of one language as they were compiled, each by its name and source."""
+
+    def __init__(self, kept: Arrays) -> None:
+        self.kept = kept
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take a template that is here, unless it is of another source or for other Python."""
+        if bucket.key in self.kept:
+            bucket.bytecode_from_string(self.kept[bucket.key].tobytes())
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template."""
+        self.kept[bucket.key] = np.frombuffer(bucket.bytecode_to_string(), dtype=np.uint8)
+
+
 class _Templates(Environment):
     """Templates in one language."""
 
@@ -108,6 +128,19 @@ class _Templates(Environment):
             _Translated().visit(found)
         return found
 
+    def compile_all(self, sources: Mapping[str, str]) -> None:
+        """Have all templates ready: as the user's cache folder has them, or compiled now."""
+
+        def compiled(known: Arrays) -> Arrays:
+            self.bytecode_cache = _Compiled(known)
+            for name in sources:
+                self.get_template(name)
+            return known
+
+        what = json.dumps([made_by, sources, dict(self._language)])
+        digest = hashlib.sha256(what.encode()).hexdigest()
+        compiled(arrays_by_package(f"templates {digest}", lambda: compiled({})))
+
 
 class Pages:
     """Renders templates; every file of the package is in memory before the first request."""
@@ -116,9 +149,9 @@ class Pages:
         self.branding, self._machines = branding, machines
         self._path = urlsplit(home).path
         room = files("eree.web")
-        sources = {
+        self._sources = {
             path.name: path.read_text(encoding="utf-8")
-            for path in room.joinpath("templates").iterdir()
+            for path in sorted(room.joinpath("templates").iterdir(), key=lambda path: path.name)
             if path.name.endswith(".html")
         }
         self.static = {
@@ -130,14 +163,12 @@ class Pages:
         if branding.logo:
             self.static[branding.logo] = branding.picture
         self._parts, self._held = dict[tuple[object, ...], str](), 0
-        self._templates = {
-            code: self._in_language(code, sources, home) for code in branding.languages
-        }
+        self._templates = {code: self._in_language(code, home) for code in branding.languages}
 
-    def _in_language(self, code: str, sources: Mapping[str, str], home: str) -> _Templates:
+    def _in_language(self, code: str, home: str) -> _Templates:
         found = _Templates(
             language(code),
-            loader=DictLoader(sources),
+            loader=DictLoader(self._sources),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -194,8 +225,7 @@ class Pages:
     def compile(self) -> None:
         """Compile all templates; otherwise each is compiled when it is first asked for."""
         for found in self._templates.values():
-            for name in found.list_templates():
-                found.get_template(name)
+            found.compile_all(self._sources)
 
     def _once(self, macro: Macro, key: tuple[object, ...] | None, *given: Any) -> str:
         """A part of a page; where it has a key, it is made once for all pages."""
