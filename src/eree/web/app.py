@@ -194,8 +194,11 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
         small = said.isdigit() and int(said[:20]) <= SMALL_BODY  # nobody waits for many of these
         if not small and bodies.locked():
             return refuse(503, say("too many lists at once; try again soon"), as_json)
-        async with nullcontext() if small else bodies:
-            body = await _body(request)
+        try:
+            async with nullcontext() if small else bodies, asyncio.timeout(desk.limits.sending):
+                body = await _body(request)
+        except TimeoutError:
+            return refuse(408, say("this took too long to arrive; send it once more"), as_json)
         if body is None:
             most = say("what is sent has at most %(most)s bytes", most=f"{MOST_SENT:,}")
             return refuse(413, most, as_json)
