@@ -92,8 +92,6 @@ class Kept(Response):
             self.raw_headers.append((b"retry-after", b"2"))
         if reply.status == 408:  # what comes late is read no more
             self.raw_headers.append((b"connection", b"close"))
-        if reply.status == 405:
-            self.raw_headers.append((b"allow", b"GET, HEAD"))
         # weak, because it is the same for the plain body and for the packed one
         self.tag = b'W/"' + blake2b(reply.body, digest_size=12).hexdigest().encode() + b'"'
         self.weight = len(reply.body) + 2_000  # with some for the bookkeeping
