@@ -160,3 +160,20 @@ def test_a_phone_says_what_changed_and_forced_colours_keep_bars(
     page.locator(".heat td[title]").nth(1).tap()
     expect(page.locator(".told")).to_have_text(re.compile(r"\d"))
     context.close()
+
+
+def test_a_code_that_is_its_name_in_other_letters_is_not_said_twice(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables["jobs"]
+    damage = "damage=private%205%0Apublic%205"
+    for page in (
+        "?rows=ownership",
+        "/ranking?rows=ownership",
+        f"/threshold?rows=ownership&{damage}",
+    ):
+        text = client.get(f"/d/{data.name}{page}&show=margin").text
+        table = text.partition("<tbody>")[2].partition("</tbody>")[0]
+        assert "Private" in table and ">private<" not in table, page
+    sectors = client.get(f"/d/{data.name}?rows=sector&show=margin").text
+    assert '<span class="code">72</span>' in sectors
