@@ -30,7 +30,8 @@ def pages(pdf: bytes) -> list[str]:
 def _opened(body: bytes) -> bytes:
     stream = _STREAM.search(body)
     assert stream
-    return zlib.decompress(stream[1]) if b"FlateDecode" in body else stream[1]
+    packed = b"FlateDecode" in body  # the last byte of its checksum may look like the end of a line
+    return zlib.decompressobj().decompress(stream[1]) if packed else stream[1]
 
 
 def _letters(known: dict[int, bytes], font: int) -> dict[int, str]:

@@ -117,11 +117,27 @@ def test_areas_are_framed_on_the_map_and_it_zooms(browser: Browser, tool: QueryT
     page.mouse.up()
     picked = page.locator("svg.map a.picked").count()
     assert picked == page.locator('form.areas [name="where.place"]:checked').count() > 2
+    expect(page.locator(".told")).to_have_text(re.compile(f"^Selected: {picked}[.] .*[0-9]"))
     page.locator("svg.map a.picked").last.click()  # the smallest lies in the middle of its box
     assert page.locator('form.areas [name="where.place"]:checked').count() == picked - 1
     page.get_by_role("button", name="Add up the selected areas").click()
     expect(page.locator("tfoot")).to_be_visible()
     assert page.locator("tbody tr").count() == picked - 1
+    context.close()
+
+
+def test_nothing_shows_through_headings_and_totals_that_stay(
+    browser: Browser, tool: QueryTool
+) -> None:
+    context = opened(browser, viewport={"width": 1280, "height": 800}, color_scheme="dark")
+    page = context.new_page()
+    query = "rows=place&rows=ownership&cols=sector&subtotals=yes&show=margin"
+    page.goto(f"{tool.address}/d/{jobs(tool)}?{query}")
+    shown = page.locator(".on-screen :is(th, td)").evaluate_all(
+        """all => all.map(e => getComputedStyle(e)).filter(s => s.position === "sticky")
+           .map(s => s.backgroundColor)"""
+    )
+    assert len(shown) > 20 and all(colour.startswith("rgb(") for colour in shown), set(shown)
     context.close()
 
 
@@ -144,3 +160,20 @@ def test_a_phone_says_what_changed_and_forced_colours_keep_bars(
     page.locator(".heat td[title]").nth(1).tap()
     expect(page.locator(".told")).to_have_text(re.compile(r"\d"))
     context.close()
+
+
+def test_a_code_that_is_its_name_in_other_letters_is_not_said_twice(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    data = tables["jobs"]
+    damage = "damage=private%205%0Apublic%205"
+    for page in (
+        "?rows=ownership",
+        "/ranking?rows=ownership",
+        f"/threshold?rows=ownership&{damage}",
+    ):
+        text = client.get(f"/d/{data.name}{page}&show=margin").text
+        table = text.partition("<tbody>")[2].partition("</tbody>")[0]
+        assert "Private" in table and ">private<" not in table, page
+    sectors = client.get(f"/d/{data.name}?rows=sector&show=margin").text
+    assert '<span class="code">72</span>' in sectors

@@ -46,6 +46,7 @@ def test_a_scale_has_round_numbers_around_all_others(one: float, two: float) -> 
     slack = 1e-6 * (scale.top - scale.bottom)
     assert scale.bottom <= low + slack and high <= scale.top + slack
     assert 2 <= len(scale.ticks) <= 8
+    assert scale.top - high <= 0.34 * (high - scale.bottom) + slack  # a quarter of it
     assert scale.at(scale.bottom) == "0.00%" and scale.at(scale.top) == "100.00%"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from html import unescape
@@ -294,3 +295,38 @@ def test_groups_of_a_table_may_have_damage(tables: dict[str, LinkedTable]) -> No
     truth = ranking(data, query).areas
     assert {a.codes: a.cell.value for a in found} == {a.codes: a.cell.value for a in truth}
     assert threshold(data, query, "1", "").examples() == codes[:3]
+
+
+def test_decisions_of_many_areas_are_shown_page_by_page(
+    client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.site.PAGE_AREAS", 3)
+    there = ranking(tables["jobs"], Query(("place",))).areas[:8]
+    damage = "\n".join(f"{area.codes[0]} {10**n}" for n, area in enumerate(there))
+    where = f"/d/{tables['jobs'].name}/threshold"
+    asked = f"rows=place&show=margin&damage={quote(damage)}"
+    shown, seen, address = list[str](), [], f"{where}?{asked}"
+    while address:
+        page = client.get(address).text
+        rows = page.partition("<tbody>")[2].partition("</tbody>")[0]
+        shown += [code for code in (area.codes[0] for area in there) if f">{code}<" in rows]
+        seen.append(rows.count("<tr>"))
+        counts = re.findall(r"<strong>(\d+)</strong>", page.partition("</ul>")[0])
+        assert sum(map(int, counts)) == 8  # of all pages
+        address = unescape((re.findall(r'rel="next" href="([^"]+)"', page) or [""])[0])
+    assert seen == [3, 3, 2] and sorted(shown) == sorted(area.codes[0] for area in there)
+    assert len(client.get(f"{where}.json?{asked}").json()["areas"]) == 8
+    assert client.get(f"{where}.csv?{asked}").text.count("\n") == 9
+    late = client.get(f"{where}?page=9&{asked}")
+    assert late.status_code == 400 and "the last one is 3" in late.text
+    lost = client.get(f"{where}?page=2&rows=place&show=margin&damage=~{'a' * 16}")
+    assert lost.status_code == 400 and 'aria-invalid="true"' in lost.text  # the form is there
+
+
+def test_pages_of_a_drawing_keep_how_it_is_drawn(
+    client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.answer.PAGE_COLUMNS", 2)
+    where = f"/d/{tables['jobs'].name}/chart?rows=ownership&cols=sector&show=margin&as=panels"
+    page = client.get(where).text
+    assert "across=2&amp;show=margin&amp;as=panels" in page

@@ -319,6 +319,9 @@ def test_pages_in_spanish_lead_to_pages_in_spanish_and_to_their_english_twins(
         twins = {link for _, before, link in links if 'hreflang="en"' in (before or "")}
         assert len(twins) == 1, address
         (twin,) = (link.replace("&amp;", "&") for link in twins)
+        alternate = re.findall(r'<link rel="alternate" hreflang="(\w+)" href="([^"]*)"', text)
+        named = [(code, link.replace("&amp;", "&")) for code, link in alternate]
+        assert named == [("en", f"{HOME}{twin}"), ("es", f"{HOME}/es{twin}")]  # whole, and itself
         english = spanish.get(twin)
         assert '<html lang="en">' in english.text and 'hreflang="es" href="/es/' in english.text
         if "/nothing" not in address and "damage=0" not in address:

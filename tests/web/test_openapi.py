@@ -58,6 +58,29 @@ def test_long_lists_of_codes_have_an_address_of_their_own(
     assert client.get(address).status_code == 200
 
 
+def test_forms_and_lists_may_be_sent_as_the_document_says(
+    client: TestClient, catalogue: Catalogue
+) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for data in catalogue.data_sets:
+        of, lists = f"/d/{data.name}/build", f"/d/{data.name}/lists/{data.variables[0].name}"
+        build, kept = paths[of]["post"], paths[lists]["post"]
+        (schema,) = (one["schema"] for one in build["requestBody"]["content"].values())
+        first = data.variables[0].name
+        assert schema["properties"][f"at.{first}"]["enum"] == ["", "rows", "cols"]
+        assert {"tab", "order", "show", "damage", f"where.{first}"} <= set(schema["properties"])
+        answer = client.post(of, data={f"at.{first}": "rows", "show": "interval"})
+        assert str(answer.status_code) in build["responses"]
+        assert answer.headers["location"] == f"/d/{data.name}?rows={first}&show=interval"
+        wrong = client.post(of, data={f"at.{first}": "top"})
+        assert wrong.status_code == 400 and "on rows, on cols, or nowhere" in wrong.text
+        assert wrong.headers["content-type"].split(";")[0] in build["responses"]["400"]["content"]
+        assert build["responses"].keys() & kept["responses"].keys() >= {"400", "404", "408", "413"}
+        assert "too long" in kept["responses"]["413"]["description"]
+        assert client.put(of).headers["allow"] == "GET, HEAD, POST"
+        assert client.get(lists).headers["allow"] == "POST"
+
+
 def operations(client: TestClient, catalogue: Catalogue) -> Iterator[Any]:
     """Those of a table, of a cube and of the whole; the other tables have the same."""
     document = schemathesis.openapi.from_asgi("/openapi.json", client.app)

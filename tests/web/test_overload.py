@@ -283,6 +283,42 @@ def test_half_requests_and_clients_that_hang_up_hold_no_place(
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("size", [500_000, 50])
+def test_a_body_that_does_not_come_is_given_up_and_holds_no_place(
+    size: int, releases: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eree.web.app.MOST_BODIES", 2)
+    tool, ready = QueryTool(releases, port=0), threading.Event()
+    desk = tool._front.desk
+    desk.limits = replace(desk.limits, seconds=PATIENCE, sending=0.5)
+    thread = threading.Thread(target=tool.run, args=(ready.set,))
+    thread.start()
+    assert ready.wait(PATIENCE)
+    host, _, port = tool.address.removeprefix("http://").partition(":")
+    address, data = (host, int(port)), tool.catalogue.data_sets[0]
+    kind = "content-type: application/x-www-form-urlencoded"
+    head = f"POST /d/{data.name}/build HTTP/1.1\r\nhost: x\r\n{kind}\r\ncontent-length: "
+    slow = [connected(address) for _ in range(2)]
+    try:
+        for line in slow:
+            line.sendall(f"{head}{size}\r\n\r\ntab=".encode())
+        for line in slow:  # read to its end: the connection is closed, a drip does not hold it
+            found = b""
+            while part := line.recv(65_536):
+                found += part
+            assert found.startswith(b"HTTP/1.1 408") and b"too long to arrive" in found
+        body = f"tab=&show=margin&at.{data.variables[0].name}=rows".encode()
+        body += b"&find=" + b"x" * max(0, size - len(body) - 6)
+        whole = f"{head}{len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+        assert asked(address, whole).startswith(b"HTTP/1.1 303")
+    finally:
+        for line in slow:
+            line.close()
+        tool.stop()
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
 def test_answers_are_kept_within_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eree.web.desk._MOST_KEPT", 100_000)
 

@@ -67,6 +67,59 @@ def test_every_page_is_printed_with_where_it_is_from(browser: Browser, tool: Que
     page.context.close()
 
 
+#: Moves what a page shows so many pixels down.
+LOWER = """space => {
+  const first = document.querySelector(".lower") || document.createElement("div");
+  first.className = "lower";
+  first.style.height = `${space}px`;
+  document.querySelector("main").prepend(first);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "spaces"),
+    [
+        ("threshold", ("Damage per job against", "Accommodation and food"), range(650, 850, 20)),
+        ("threshold", ("How to read this", "Figures have noise in them"), range(480, 680, 20)),
+    ],
+)
+def test_what_belongs_together_is_on_one_page(
+    name: str, parts: tuple[str, ...], spaces: range, browser: Browser, tool: QueryTool
+) -> None:
+    page = opened(browser).new_page()
+    page.goto(tool.address + views(tool)[name])
+    ends = set()
+    for space in spaces:
+        page.evaluate(LOWER, space)
+        sheets = [plain(sheet) for sheet in pages(page.pdf(format="A4"))]
+        first, *others = map(plain, parts)
+        (sheet,) = (one for one in sheets if first in one)
+        assert all(other in sheet for other in others), space
+        ends.add(sheet == sheets[0])
+    assert ends == {True, False}  # the end of the page was crossed
+    page.context.close()
+
+
+def test_panels_are_whole_and_heads_of_heat_maps_stand_on_each_page(
+    browser: Browser, tool: QueryTool
+) -> None:
+    page = opened(browser).new_page()
+    for name, first, last in (
+        ("panels", "Sedentary work", "Medium work or heavier"),
+        ("wide-heat", "Place ↓", "NAICS sector →"),
+    ):
+        page.goto(tool.address + views(tool)[name])
+        most = 0
+        for space in range(500, 780, 40):
+            page.evaluate(LOWER, space)
+            found = [plain(sheet) for sheet in pages(page.pdf(format="A4"))]
+            counts = [sheet.count(plain(first)) for sheet in found]
+            assert counts == [sheet.count(plain(last)) for sheet in found], (name, space)
+            most = max(most, sum(map(bool, counts)))
+        assert most > 1, name  # it was on two pages
+    page.context.close()
+
+
 @pytest.mark.parametrize("forced", ["none", "active"])
 def test_pages_at_twice_their_size_are_no_wider_than_the_screen(
     forced: str, browser: Browser, tool: QueryTool

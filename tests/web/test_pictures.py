@@ -48,6 +48,9 @@ def test_a_chart_is_a_file_with_the_figures_of_its_page(
     for figure in figures:
         assert any(line.split(" (")[0] == figure for line in shown), figure
     assert any(line.startswith("Intervals at 90%") for line in shown)
+    said, names = " ".join(shown), tables["jobs"].variable("sector").labels
+    if "grouped" not in query and "panels" not in query:  # which have few beside their bars
+        assert [name for name in names if name in page.text and name not in said] == []
     linked = re.findall(r'href="([^"]*chart\.svg[^"]*)"', page.text)
     assert client.get(linked[0].replace("&amp;", "&")).content == found.content
 

@@ -120,11 +120,16 @@ def application(
         assert isinstance(error, HTTPException)
         if error.status_code == 404 and (found := elsewhere(request.scope)):
             return found
+        path, allowed = request.scope["path"], b"GET, HEAD"
         known = {404: say("no page has this address"), 405: say("pages can only be read, with GET")}
-        if error.status_code == 405 and "/lists/" in request.scope["path"]:
-            known = {405: say("a list of codes is sent here, with POST")}
+        if "/lists/" in path:
+            known[405], allowed = say("a list of codes is sent here, with POST"), b"POST"
         reason = known.get(error.status_code, say("this cannot be answered"))
-        return refuse(error.status_code, reason, _key_of(request.scope))
+        answer = refuse(error.status_code, reason, _key_of(request.scope))
+        if error.status_code == 405:
+            more = b", POST" if path.endswith("/build") else b""
+            answer.raw_headers.append((b"allow", allowed + more))
+        return answer
 
     plain = _routes(site, desk, elsewhere)
     routes: list[BaseRoute] = [
@@ -188,8 +193,11 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
         small = said.isdigit() and int(said[:20]) <= SMALL_BODY  # nobody waits for many of these
         if not small and bodies.locked():
             return refuse(503, say("too many lists at once; try again soon"), as_json)
-        async with nullcontext() if small else bodies:
-            body = await _body(request)
+        try:
+            async with nullcontext() if small else bodies, asyncio.timeout(desk.limits.sending):
+                body = await _body(request)
+        except TimeoutError:
+            return refuse(408, say("this took too long to arrive; send it once more"), as_json)
         if body is None:
             most = say("what is sent has at most %(most)s bytes", most=f"{MOST_SENT:,}")
             return refuse(413, most, as_json)

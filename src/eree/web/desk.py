@@ -63,11 +63,12 @@ _PICTURES: Headers = [
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is done at once, and for how long."""
+    """How much is done at once, and for how long; `sending` is how long a body may be under way."""
 
     at_work: int = 2
     waiting: int = 64
     seconds: float = 20.0
+    sending: float = 20.0
     address: int = 8_000
 
 
@@ -89,8 +90,8 @@ class Kept(Response):
             self.raw_headers.append((b"access-control-allow-origin", b"*"))
         if reply.status == 503:
             self.raw_headers.append((b"retry-after", b"2"))
-        if reply.status == 405:
-            self.raw_headers.append((b"allow", b"GET, HEAD"))
+        if reply.status == 408:  # what comes late is read no more
+            self.raw_headers.append((b"connection", b"close"))
         # weak, because it is the same for the plain body and for the packed one
         self.tag = b'W/"' + blake2b(reply.body, digest_size=12).hexdigest().encode() + b'"'
         self.weight = len(reply.body) + 2_000  # with some for the bookkeeping

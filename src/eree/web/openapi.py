@@ -7,13 +7,26 @@ from typing import Any
 import eree
 from eree.web.block import FLAGS
 from eree.web.catalogue import Catalogue
+from eree.web.codelists import FORM
 from eree.web.damages import MONEY
 from eree.web.dataset import MOST_FIND, DataSet, Variable
 from eree.web.desk import Limits
 from eree.web.export import EXPORTS
 from eree.web.figures import JOBS
 from eree.web.lists import LISTS
-from eree.web.query import CONFIDENCES, GROUP, MOST_PAGE, MOST_SIDES, SORTS, WHERE, YES, quoted
+from eree.web.query import (
+    AT,
+    CONFIDENCES,
+    GROUP,
+    MOST_PAGE,
+    MOST_SIDES,
+    SIDES,
+    SORTS,
+    TABS,
+    WHERE,
+    YES,
+    quoted,
+)
 from eree.web.shares import SHARES
 
 #: Longer lists of codes have an address of their own.
@@ -25,6 +38,7 @@ _REFUSALS = {
     "414": "The address is too long",
     "503": "Too many questions at once; try again after the seconds that Retry-After says",
 }
+_UNREAD = {"408": "What is sent took too long to arrive", "413": "What is sent is too long"}
 
 
 def openapi(catalogue: Catalogue, home: str) -> dict[str, Any]:
@@ -105,17 +119,57 @@ def _paths(data: DataSet) -> dict[str, Any]:
             f"{name}-codes-{variable.name}", f"Codes of {variable.label}", [find], _ref("Codes")
         )
         found[f"/d/{name}/lists/{quoted(variable.name)}"] = _post_list(name, variable)
+    found[f"/d/{name}/build"] = _post_form(data, threshold)
     return found
 
 
 def _post_list(name: str, variable: Variable) -> dict[str, Any]:
     """How a list of codes is sent."""
     said = f"Keep a list of codes of {variable.label} for a day"
-    found = _get(f"{name}-list-{variable.name}", said, [], _ref("List"))["get"]
-    found["responses"]["201"] = found["responses"].pop("200")
     text = {"type": "string", "description": "A code or a group on each line."}
-    found["requestBody"] = {"required": True, "content": {"text/plain": {"schema": text}}}
-    return {"post": found}
+    kept = {"description": said, "content": {"application/json": {"schema": _ref("List")}}}
+    refusal = {"application/json": {"schema": _ref("Refusal")}}
+    return _post(f"{name}-list-{variable.name}", said, ("text/plain", text), {"201": kept}, refusal)
+
+
+def _post_form(data: DataSet, settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """How a form is sent, with more codes or lines of damage than an address has room for."""
+    fields: dict[str, Any] = {"tab": {"enum": list(TABS), "description": "The page to go on to."}}
+    for variable in data.variables:
+        said = f"Where {variable.label} stands in the table."
+        fields[f"{AT}{variable.name}"] = {"enum": ["", *SIDES], "description": said}
+    of = [variable.name for variable in data.variables]
+    order = {"type": "array", "items": {"enum": of}, "description": "The order of variables."}
+    fields |= {"order": order} if of else {}
+    for one in settings:
+        if one["name"] not in (*SIDES, "page", "across"):
+            schema = {key: value for key, value in one["schema"].items() if key != "uniqueItems"}
+            fields[one["name"]] = schema | {"description": one["description"]}
+    form = {"type": "object", "properties": fields, "additionalProperties": False}
+    there = {"description": "The address of the query.", "schema": {"type": "string"}}
+    moved = {"description": "Leads to the address of the query", "headers": {"Location": there}}
+    page = {"text/html": {"schema": {"type": "string"}}}
+    said = f"{data.title}: the address of a query, where long lists have short names"
+    return _post(f"{data.name}-build", said, (FORM, form), {"303": moved}, page)
+
+
+def _post(
+    name: str,
+    summary: str,
+    body: tuple[str, dict[str, Any]],
+    answers: dict[str, Any],
+    refusal: dict[str, Any],
+) -> dict[str, Any]:
+    """What a path answers to a body of some kind that is sent with POST, and how it refuses."""
+    refused = {n: {"description": r, "content": refusal} for n, r in (_REFUSALS | _UNREAD).items()}
+    return {
+        "post": {
+            "operationId": name,
+            "summary": summary,
+            "requestBody": {"required": True, "content": {body[0]: {"schema": body[1]}}},
+            "responses": answers | refused,
+        }
+    }
 
 
 def _settings(data: DataSet) -> list[dict[str, Any]]:

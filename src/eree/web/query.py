@@ -39,7 +39,7 @@ MOST_SIDES = 4
 MOST_AS_LISTED = 8
 MOST_PARTS = 2_000
 MOST_PAGE = 100_000
-WHERE, GROUP, AT, YES = "where.", "group.", "at.", "yes"
+WHERE, GROUP, AT, YES, SIDES = "where.", "group.", "at.", "yes", ("rows", "cols")
 #: The pages of a data set that show what a query asks for; the first has no name of its own.
 TABS = {
     "": say("Table"),
@@ -188,7 +188,7 @@ def parse(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Query:
     groups: dict[str, str] = {}
     single: dict[str, str] = {}
     for name, value in pairs:
-        if name in ("rows", "cols"):
+        if name in SIDES:
             (rows if name == "rows" else cols).append(data.variable(value).name)
         elif name.startswith(WHERE):
             variable = data.variable(name.removeprefix(WHERE))
@@ -336,6 +336,8 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
     buttons: dict[str, str] = {}
     for name, value in pairs:
         if name.startswith(AT):
+            if value not in ("", *SIDES):
+                raise Refusal(say("a variable stands on rows, on cols, or nowhere"))
             places[data.variable(name.removeprefix(AT)).name] = value
         elif name == "order":
             order.append(data.variable(value).name)
@@ -344,10 +346,8 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         elif name.startswith(GROUP):
             if value:
                 groups[data.variable(name.removeprefix(GROUP)).name] = value
-        elif name in ("measure", "show", "confidence", "sort", *_TICKED):
-            plain.append((name, value))
-        elif name == "share":
-            plain += [(name, value)] if value else []
+        elif name in ("measure", "share", "show", "confidence", "sort", *_TICKED):
+            plain += [(name, value)] if value or name != "share" else []
         elif name in ("tab", "choose", "swap", "earlier", "find", "again", *EXTRAS):
             buttons[name] = value
         else:
@@ -359,9 +359,7 @@ def sent(data: DataSet, pairs: Sequence[tuple[str, str]]) -> Sent:
         if side_of and beside.index(moved):
             names.remove(moved)
             names.insert(names.index(beside[beside.index(moved) - 1]), moved)
-    asked: list[tuple[str, str]] = []
-    for side in ("rows", "cols"):
-        asked += [(side, name) for name in names if places.get(name) == side]
+    asked = [(side, name) for side in SIDES for name in names if places.get(name) == side]
     shown = {name for _, name in asked}
     asked += [(f"{GROUP}{name}", level) for name, level in groups.items() if name in shown]
     for name, codes in where.items():

@@ -21,6 +21,7 @@ HEADINGS = {
     400: say("This address asks for something that cannot be answered"),
     404: say("There is nothing here"),
     405: say("Pages can only be read"),
+    408: say("This was not sent in time"),
     413: say("This table is too large"),
     414: say("This address is too long"),
     500: say("Something went wrong on our side"),

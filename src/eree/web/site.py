@@ -202,20 +202,23 @@ class Site(House):
             made, slips = Threshold(data, asked, per_job), found.slips
         if as_json:
             return self._with_metadata(data, asked, made.as_json(), "threshold.")
+        some = page_of(len(made.areas), PAGE_AREAS, asked.page) if made.areas else slice(0)
         return self._data_page(
             "threshold.html",
             data,
             asked,
             made=made,
+            areas=made.areas[some],
             slips=slips,
             damage=text,
             extras=[pair for pair in extras.items() if len(pair[1]) <= MOST_ADDRESS],
+            pages=pages_of(len(made.areas), PAGE_AREAS),
             count=len(made.areas),
             decimals=0,  # a verdict goes by every digit
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
             threshold_ticks=ticks_between((say("less"), f"${made.per_job}", say("more"))),
-            found_flags=flags_on(area.cell for area in made.areas),
+            found_flags=flags_on(area.cell for area in made.areas[some]),
         )
 
     def about(self, name: str, query: str, as_json: bool) -> Reply:

@@ -125,7 +125,7 @@ class Scale:
     @classmethod
     def over(cls, low: float, high: float) -> Scale:
         """The scale of numbers from low to high; a little below 0 takes no whole step."""
-        step = _step(max(high - low, 1e-9) / 4)
+        step = _step(max(high - low, 1e-9) / 5)  # a quarter is empty at most
         bottom = low if -step / 2 < low < 0 < high else step * (low // step)
         return cls(bottom, step * -(-high // step), step)
 

@@ -81,7 +81,7 @@ class Heading(NamedTuple):
         made += f' colspan="{self.across}"' if self.across > 1 else ""
         made += f' rowspan="{self.down}"' if self.down > 1 else ""
         inside = str(escape(spoken(self.label)))
-        if not column and self.code and self.label != self.code:
+        if not column and self.code and self.label.casefold() != self.code.casefold():
             inside += f' <span class="code">{escape(self.code)}</span>'
         if self.down > 1 and not column:
             inside = f"<div>{inside}</div>"

@@ -61,6 +61,7 @@ SCRIPT = (
     say("Copied"),
     say("Copy for a spreadsheet"),
     say("Picture (PNG)"),
+    say("Selected"),
     say("The search got no answer; press Find."),
 )
 _VERDICTS = {"above": say("above"), "below": say("below"), "undecided": say("undecided")}

@@ -18,6 +18,8 @@ from eree.web.words import say, spoken
 #: Places of a bar's name, drawing and figure, in the width of a picture.
 _WIDE, _NAMES, _PLOT, _FIGURES = 960, 280, 290, 720
 _LINE, _ROW, _EDGE = 22, 24, 20
+#: Letters of a name on a line.
+_NAME = 38
 #: The colours of the style sheet for light pages; a picture is shown on paper and in reports.
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1d2529}.title{font-size:17px;font-weight:600}"
@@ -120,6 +122,16 @@ def _text(said: str, x: float, name: str = "", anchor: str = "start", letters: i
     return f"<text{kind} {at}>{escape(shown)}{whole}</text>"
 
 
+def _name(said: str) -> str:
+    """The name of a row before its drawing; a long one on two lines."""
+    first, *others = wrap(said, _NAME) or [""]
+    if not others:
+        return _text(said, _NAMES, anchor="end")
+    above = _text(first, _NAMES, "soft", "end")
+    below = _text(" ".join(others), _NAMES, "soft", "end", _NAME)
+    return f'<g transform="translate(0 -5)">{above}</g><g transform="translate(0 7)">{below}</g>'
+
+
 def _bars(bars: Bars, heading: str) -> list[_Line]:
     head = [(_ROW, _text(heading, _EDGE, "head"))] if heading else []
     return [*head, (18, _plotted(bars.scale.axis())), *((_ROW, _bar(bar)) for bar in bars.bars)]
@@ -128,11 +140,7 @@ def _bars(bars: Bars, heading: str) -> list[_Line]:
 def _bar(bar: Bar) -> str:
     name = " · ".join(map(spoken, bar.labels))
     figure = f"{bar.figure} ({spoken(bar.interval)})" if bar.interval else bar.figure
-    return (
-        _text(name, _NAMES, anchor="end", letters=36)
-        + _plotted(bar.drawing)
-        + _text(figure, _FIGURES, letters=40)
-    )
+    return _name(name) + _plotted(bar.drawing) + _text(figure, _FIGURES, letters=40)
 
 
 def _plotted(drawing: str) -> str:
@@ -164,5 +172,5 @@ def _heat(heat: HeatMap) -> list[_Line]:
             + ("" if heat.dense else _text(field.text, middle + j * wide, "", "middle"))
             for j, field in enumerate(fields)
         )
-        found.append((_LINE, _text(name, _NAMES, anchor="end", letters=36) + drawn))
+        found.append((_LINE, _name(name) + drawn))
     return found

@@ -191,7 +191,10 @@
       Object.assign(field, { type: "checkbox", name, value: area.dataset.keep, checked: true, hidden: true });
       form.append(field);
     }
-    function say_picked() { told.textContent = [...map.querySelectorAll("a.picked title")].map((title) => title.textContent).slice(-3).join("; "); }
+    function say_picked() {
+      const picked = [...map.querySelectorAll("a.picked title")].map((title) => title.textContent);
+      told.textContent = `${say("Selected")}: ${picked.length}. ${picked.slice(-3).join("; ")}`;
+    }
     for (const button of tools.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => {
       const by = Number(button.dataset.zoom);
       if (!by) [x, y, wide, tall] = whole;
