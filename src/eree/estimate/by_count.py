@@ -17,10 +17,10 @@ proportion to it, that is the interval on the transformed scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,8 @@ from eree.random.exact import Array, Integers
 
 #: Sums of so many cells may have guaranteed intervals that are narrower, as no count is below zero.
 _FEW = 8
-#: Groups that are looked at at once.
-_AT_ONCE = 1 << 14
+#: Groups that are looked at at once, and numbers of each: a power of 2 is fastest.
+_AT_ONCE, _WIDE = 1 << 13, 8
 #: Bounds are moved by half a job, as counts are integers.
 _HALF = 0.5
 #: The rows of what is known of noisy counts.
@@ -143,30 +143,46 @@ class ByCount:
 
     def over(self, groups: Integers | None, run: Integers, runs: int, cells: Integers) -> Array:
         """What the sums of runs of groups need, with some cells of each: a row for each part."""
-        rows = self._by_cell[cells]
-        found: Array
+        found, whole = np.zeros((5, runs)), slice(None) if groups is None else groups
         if len(cells) == self.cells:
-            found = self._whole if groups is None else self._whole[:, groups]
-        elif len(cells) == 1:
-            row = rows[0] if groups is None else rows[0][groups]
-            if runs == 1:  # as many of each class
-                run, row = row, np.arange(self._alone.shape[1])
-                found = self._alone * np.bincount(run, minlength=len(row))
-            else:
-                found = self._alone.take(row, axis=1)
+            each = iter([(slice(None), self._whole[:, whole])])
+        elif len(cells) > 1:
+            each = self._of_cells(cells, groups)
         else:
-            found = _of_groups(self._known(rows if groups is None else rows[:, groups]))
-        if runs == 1:
-            found = found.sum(1, keepdims=True)
-            return found
-        return np.array([np.bincount(run, values, runs) for values in found])
+            row = self._by_cell[cells[0], whole]
+            if runs == 1:  # as many of each class
+                number = np.bincount(row, minlength=self._alone.shape[1])
+                each = iter([(slice(None), self._alone * number)])
+            else:
+                each = iter([(slice(None), self._alone.take(row, axis=1))])
+        for some, parts in each:
+            if runs == 1:
+                found[:, 0] += parts.sum(1)
+            else:
+                found += [np.bincount(run[some], values, runs) for values in parts]
+        return found
 
-    def _known(self, rows: NDArray[np.uint16]) -> Array:
-        """What is known of cells, a row for each of a group, added up over these."""
-        found = np.zeros((len(self.table), rows.shape[1]))
-        for row in rows:
-            for one, column in zip(found, self.table, strict=True):
-                one += column.take(row)
+    def _of_cells(
+        self, cells: Integers, groups: Integers | None = None
+    ) -> Iterator[tuple[slice, Array]]:
+        """What adds up over groups, with some cells of each: so few at once that they stay near."""
+        number = self._by_cell.shape[1] if groups is None else len(groups)
+        known, value = np.empty((2, _AT_ONCE, _WIDE), dtype=np.float32)
+        for start in range(0, number, _AT_ONCE):
+            some = slice(start, min(start + _AT_ONCE, number))
+            known[:] = 0
+            for cell in cells:
+                chosen = some if groups is None else groups[some]
+                row = self._by_cell[cell, chosen].astype(np.intp)
+                np.take(self._rows, row, axis=0, out=value[: len(row)], mode="clip")
+                known += value
+            yield some, _of_groups(np.ascontiguousarray(known[: some.stop - start, :5].T))
+
+    @cached_property
+    def _rows(self) -> NDArray[np.float32]:
+        """The table by class, in rows that are looked up at once."""
+        found = np.zeros((self.table.shape[1], _WIDE), dtype=np.float32)
+        found[:, :5] = self.table.T
         return found
 
     @cached_property
@@ -177,11 +193,7 @@ class ByCount:
     @cached_property
     def _whole(self) -> Array:
         """The same where all cells of each are, by group."""
-        parts = [
-            _of_groups(self._known(self._by_cell[:, start : start + _AT_ONCE]))
-            for start in range(0, self._by_cell.shape[1], _AT_ONCE)
-        ]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate([part for _, part in self._of_cells(np.arange(self.cells))], axis=1)
 
     def shared(self, one: Integers, two: Integers) -> float:
         """The covariance of the noise of two sums of different cells that have groups in common."""
@@ -215,12 +227,23 @@ def narrower_of_few(
     return low, high
 
 
-def _of_groups(known: Array) -> Array:
+def _of_groups(known: NDArray[np.floating[Any]]) -> Array:
     """What adds up over groups, from the sums of what is known of their cells."""
     shift, variance, common, square, bend = known
-    of_sum = variance + common**2 - square
-    bend = bend * (of_sum / variance) ** 2
-    return np.stack([shift, of_sum, bend, bend**2 / (4 * of_sum), of_sum**2])
+    found = np.empty(known.shape)
+    of_sum, bent = found[1], found[2]
+    found[0] = shift
+    np.multiply(common, common, out=of_sum)
+    of_sum += variance
+    of_sum -= square
+    np.divide(of_sum, variance, out=bent)
+    bent *= bent
+    bent *= bend
+    np.multiply(bent, bent, out=found[3])
+    found[3] /= of_sum
+    found[3] /= 4
+    np.multiply(of_sum, of_sum, out=found[4])
+    return found
 
 
 def _known(mechanism: Mechanism) -> Arrays:

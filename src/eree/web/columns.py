@@ -135,6 +135,8 @@ class Sums:
     @cached_property
     def groups_of_runs(self) -> Integers:
         """How many groups each run has."""
+        if len(self.run_keys) == 1:
+            return np.array([len(self.run)])
         return np.bincount(self.run, minlength=len(self.run_keys))
 
     @cached_property
