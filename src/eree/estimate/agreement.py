@@ -159,9 +159,7 @@ def _unbiased(release: Release, name: str, table: MeasuredTable) -> Array:
     known = calibrated_table(release, name)
     if known is None:
         return noisy
-    made = known.calibrated
-    found: Array = noisy - np.repeat(np.rint(UNIT * made.bias()) / UNIT, made.cells)
-    return found
+    return noisy - known.bias()
 
 
 class _Solver:

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from eree.estimate.by_count import ByCount
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence, Fit
 from eree.estimate.kept import kept_table
@@ -124,8 +125,10 @@ def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:
     if not table.noise_by_size:  # noise goes by the count itself, or is the same everywhere
         counts = np.maximum(table.rows["noisy"].to_numpy(), 0)
         place = (np.searchsorted(sizes.least, counts, side="right") - 1).astype(np.uint8)
-        beyond, sums = counts > sizes.least[-1], table.mechanism.at_once == 1
-        return CalibratedTable(Calibrated(noise, place[:, None]), sizes, None, beyond, None, sums)
+        by_count = ByCount.of(table.mechanism, table.rows["noisy"].to_numpy())
+        sums = table.mechanism.at_once == 1 or by_count is not None
+        beyond, made = counts > sizes.least[-1], Calibrated(noise, place[:, None])
+        return CalibratedTable(made, sizes, None, beyond, None, sums, by_count)
     cells = table.measurement.worker_cells
     totals = np.abs(table.rows["noisy"].to_numpy().reshape(-1, cells)).max(1)
     beyond = totals / np.maximum(table.groups["workplaces"].to_numpy(), 1) > sizes.least[-1]

@@ -121,9 +121,9 @@ def compare(
             raise Refusal(f"table {table} has no area {said}; it has no workplace, so no jobs")
         found.append(place)
     both = areas.only(np.array(found))
-    moments = known.calibrated.moments(both.place, both.starts)
+    moments = known.moments(both.place, both.starts)
     one, two = (float(value) for value in both.estimates)
-    shared = known.calibrated.shared(*np.split(both.place, [both.starts[1]]))
+    shared = known.shared(*np.split(both.place, [both.starts[1]]))
     variances = moments.variance
     total = float(variances.sum()) - 2 * shared
     kurtosis = float(moments.fourth.sum()) / max(total, 1e-9) ** 2

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.errors import how_many
-from eree.estimate.calibration import Calibrated
+from eree.estimate.by_count import ByCount
+from eree.estimate.calibration import Calibrated, Moments
 from eree.estimate.largest import (
     LargestWorkplace,
     Points,
@@ -116,7 +117,8 @@ class CalibratedTable:
     """What is known of the noise of a table's cells, and what follows when they are added up.
 
     `beyond` are groups with noisy counts that no sizes of the model reach.  Without `sums` the
-    noise of cells that are added up is not known, but that of each is.
+    noise of cells that are added up is not known, but that of each is; with `by_count` it goes by
+    the cells' own counts, and what these say of it is known of all.
     """
 
     calibrated: Calibrated
@@ -125,6 +127,27 @@ class CalibratedTable:
     beyond: NDArray[np.bool_] | None = None
     fit: Fit | None = None
     sums: bool = True
+    by_count: ByCount | None = None
+
+    def bias(self) -> Array:
+        """The mean of the noise of every cell; but for `by_count` to hundredths of a job."""
+        if self.by_count is not None:
+            return self.by_count.bias
+        return np.repeat(np.rint(100 * self.calibrated.bias()) / 100, self.calibrated.cells)
+
+    def moments(self, cells: Integers, starts: Integers) -> Moments:
+        """The moments of the noise of sums of runs of cells."""
+        return (self.by_count or self.calibrated).moments(cells, starts)
+
+    def reach(self, cells: Integers, starts: Integers, level: float) -> tuple[Array, Array]:
+        """How far below and above zero the noise of sums of runs of cells is at most."""
+        if self.by_count is None:
+            return self.calibrated.sum_reach(cells, starts, level)
+        return self.by_count.parts(cells, starts).reach(level, self.by_count.one)
+
+    def shared(self, one: Integers, two: Integers) -> float:
+        """The covariance of the noise of two sums of cells that have groups in common."""
+        return (self.by_count or self.calibrated).shared(one, two)
 
     def ends(
         self, noisy: Integers, cells: Integers, starts: Integers, level: float
@@ -132,7 +155,8 @@ class CalibratedTable:
         """Ends for sums of runs of cells; where sums are not known, for those of one cell alone."""
         made = self.calibrated
         if self.sums:
-            return made.sum_ends(noisy, cells, starts, level)
+            below, above = self.reach(cells, starts, level)
+            return ends_around(noisy.astype(np.float64), above, below)
         down, up = made.cell_reach(level, cells[starts] // made.cells)
         return ends_around(*(numbers.astype(np.float64) for numbers in (noisy, up, down)))
 
@@ -146,6 +170,8 @@ class CalibratedTable:
         every cell larger by its part of the way, in proportion to its variance.
         """
         made, level = self.calibrated, 1 - miss
+        if self.by_count is not None:
+            return self.ends(noisy, cells, starts, level)
         moments = made.moments(cells, starts)
         up = down = made.joint_reach(cells, starts, level, moments)
         if self._largest is not None and self.own is not None and self.own.noisy is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eree.estimate.by_count import ByCount
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence, Fit
 from eree.estimate.noise import NoiseBySize
@@ -63,6 +64,8 @@ def _packed(made: CalibratedTable | None) -> Arrays:
         found["additive"] = calibrated.additive
     if made.beyond is not None:
         found["beyond"] = made.beyond
+    if made.by_count is not None:
+        found["classes"] = made.by_count.classes
     if own is not None:
         found |= {"own.workplaces": own.workplaces, "own.kinds": own.kinds}
         if own.noisy is not None and own.noise is not None:
@@ -98,7 +101,9 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
             of_groups = _noise("own", found, mechanism) if "own.draws" in found else noise
             own = Evidence(workplaces, of_kinds, found["own.noisy"], of_groups)
     fit = None if about["fit"] is None else Fit(**about["fit"])
-    return CalibratedTable(calibrated, sizes, own, found.get("beyond"), fit, about["sums"])
+    by_count = ByCount.given(mechanism, found["classes"]) if "classes" in found else None
+    beyond, sums = found.get("beyond"), about["sums"]
+    return CalibratedTable(calibrated, sizes, own, beyond, fit, sums, by_count)
 
 
 def _of_noise(what: str, noise: NoiseBySize) -> Arrays:

@@ -204,7 +204,7 @@ class _Held:
             raise
         except Refusal:  # made by another version: nothing is known of it
             known, self._readable = None, False
-        self._noise = None if known is None or not known.sums else known.calibrated
+        self._noise = None if known is None or not known.sums else known
         self._numbers = numbers
 
     def areas(self, only: Kept) -> list[Any]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, hint
 from eree.estimate.above import above, tables_by, with_above
+from eree.estimate.by_count import Bounds, narrower, narrower_of_few
 from eree.estimate.calibrated import calibrated_table
 from eree.estimate.calibration import Errors, Moments
 from eree.estimate.evidence import CalibratedTable
@@ -140,6 +141,8 @@ class Areas:
         """The sums; where all are to hold together, each has a part of the probability to miss."""
         low, high = self.calibrated_ends(level, simultaneous=simultaneous)
         least, most = self.ends((1 - level) / (len(self) if simultaneous else 1))
+        if self.known is not None and self.known.by_count is not None:
+            low, high = narrower((low, high), (least, most), self._cells)
         columns = {name: self.keys[name] for name in self.wanted.by} | {
             "noisy": pa.array(self.sums),
             "estimate": pa.array(self.estimates),
@@ -163,7 +166,7 @@ class Areas:
         made = self.known
         if made is None or not (made.sums or (self._cells == 1).all()):
             return None
-        return made.calibrated.moments(self.place, self.starts)
+        return made.moments(self.place, self.starts)
 
     @property
     def known(self) -> CalibratedTable | None:
@@ -172,46 +175,44 @@ class Areas:
 
     @property
     def estimates(self) -> Array:
-        """The sums without the mean of their noise: that of each cell to hundredths of a job."""
+        """The sums without the mean of their noise, to hundredths of a job."""
         if self.known is None:
             return self.sums.astype(np.float64)
-        made = self.known.calibrated
-        mean = np.rint(100 * made.bias())[self.place // made.cells]
-        found: Array = self.sums - np.add.reduceat(mean, self.starts) / 100
+        mean = self.known.bias()[self.place]
+        found: Array = self.sums - np.rint(100 * np.add.reduceat(mean, self.starts)) / 100
         return found
 
-    def calibrated_ends(self, level: float, *, simultaneous: bool) -> tuple[Integers, Integers]:
+    def calibrated_ends(self, level: float, *, simultaneous: bool) -> Bounds:
         """Ends of the calibrated intervals; the guaranteed ones where the noise is not known."""
         known = self.known
         miss = (1 - level) / (len(self) if simultaneous else 1)
         if known is None or not (known.sums or (self._cells == 1).any()):
             return self.ends(miss)
         if simultaneous:
-            low, high = known.joint_ends(self.sums, self.place, self.starts, miss)
+            ends = known.joint_ends(self.sums, self.place, self.starts, miss)
         else:
-            low, high = known.ends(self.sums, self.place, self.starts, level)
-        return self._or_guaranteed(low, high, miss)
+            ends = known.ends(self.sums, self.place, self.starts, level)
+        return self._or_guaranteed(known, ends, miss)
 
-    def ends_around(
-        self, estimates: Array, errors: Errors, level: float
-    ) -> tuple[Integers, Integers]:
+    def ends_around(self, estimates: Array, errors: Errors, level: float) -> Bounds:
         """Calibrated intervals around other estimates, whose errors are known beside the noise."""
         known, moments = self.known, self.moments
         if known is None or moments is None:
             return self.ends(1 - level)
-        down, up = known.calibrated.sum_reach(self.place, self.starts, level)
+        down, up = known.reach(self.place, self.starts, level)
         normal = reach(moments.variance, np.zeros(len(self)), level)
         down, up = (errors.reach(side, normal) for side in (down + moments.mean, up - moments.mean))
         ends = np.rint([estimates - up, estimates + down])
         low, high = np.maximum(ends, 0).astype(np.int64)
-        return self._or_guaranteed(low, high, 1 - level)
+        if known.by_count is not None:
+            return low, high
+        return self._or_guaranteed(known, (low, high), 1 - level)
 
-    def _or_guaranteed(
-        self, low: Integers, high: Integers, miss: float
-    ) -> tuple[Integers, Integers]:
+    def _or_guaranteed(self, known: CalibratedTable, ends: Bounds, miss: float) -> Bounds:
         """Calibrated ends, but the guaranteed ones of what the model knows nothing of."""
-        known = self.known
-        assert known is not None
+        if known.by_count is not None:
+            return narrower_of_few(ends, lambda few: self.only(few).ends(miss), self._cells)
+        low, high = ends
         unknown = np.zeros(len(self), dtype=np.bool_) if known.sums else self._cells > 1
         if known.beyond is not None and known.beyond.any():
             beyond = known.beyond[self.place // known.calibrated.cells]
@@ -232,7 +233,7 @@ class Areas:
     def _cells(self) -> Integers:
         return np.diff(self.starts, append=len(self.place))
 
-    def ends(self, miss: float) -> tuple[Integers, Integers]:
+    def ends(self, miss: float) -> Bounds:
         """Guaranteed ends of the sums, each missing with a probability of at most `miss`.
 
         No worker cell holds more than all workers of its workplaces: where a table of workplaces
@@ -282,7 +283,7 @@ class Areas:
                 return None if -1 in found else (sums, np.array(found, dtype=np.int64))
         return None
 
-    def _own_ends(self, miss: float) -> tuple[Integers, Integers]:
+    def _own_ends(self, miss: float) -> Bounds:
         """The same by the table itself."""
         if self._of_whole_groups or not self._apart:
             some = self._groups() if self._of_whole_groups else self

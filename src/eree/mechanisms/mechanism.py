@@ -183,6 +183,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def boxes(self) -> tuple[Array, Array, Array] | None:
+        """Shares of boxes in which transformed noise is uniform, and how far these go each way."""
+        return None
+
+    @property
     def mean_noise(self) -> MeanNoise | None:
         """Bounds of the mean of the noise; None where it depends on the count."""
         return MeanNoise()

@@ -6,7 +6,7 @@ asked of workplaces is found among groups, and whatever is asked of workers amon
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -135,6 +135,8 @@ class Sums:
     @cached_property
     def groups_of_runs(self) -> Integers:
         """How many groups each run has."""
+        if len(self.run_keys) == 1:
+            return np.array([len(self.run)])
         return np.bincount(self.run, minlength=len(self.run_keys))
 
     @cached_property
@@ -173,12 +175,13 @@ class Sums:
             if number == len(numbers):
                 some = numbers
             else:
-                some = numbers[self.cells if number == len(self.cells) else self._of_kind(kind)]
+                some = numbers[self.cells if number == len(self.cells) else self.of_kind(kind)]
             column = some[0] if len(some) == 1 else some.sum(0, dtype=np.int64)
             found[:, kind] = self._over(column if groups is None else column[groups])
         return found
 
-    def _of_kind(self, kind: int) -> Places:
+    def of_kind(self, kind: int) -> Places:
+        """The cells of a kind."""
         return self.cells[np.flatnonzero(self.kind == kind)]
 
     def over(self, numbers: Array) -> Array:
@@ -187,6 +190,13 @@ class Sums:
             [self._over(row if self.groups is None else row[self.groups]) for row in numbers]
         )
         return found
+
+    def over_kinds(self, added: Callable[[Places | None, Places, int, Places], Array]) -> Array:
+        """What is made of the groups of each run and the cells of a kind, a row for each thing."""
+        runs = len(self.run_keys)
+        kinds = range(len(self.kind_keys))
+        each = [added(self.groups, self.run, runs, self.of_kind(kind)) for kind in kinds]
+        return np.stack(each, axis=1).reshape(-1, runs)
 
     def _over(self, numbers: NDArray[Any]) -> Any:
         return _added(numbers, self.run, len(self.run_keys))
@@ -230,12 +240,14 @@ class Sums:
 class Added:
     """Sums of some numbers, a row for each run and a column for each kind.
 
-    `of_runs` has what was added up over the groups of each run, a row for each thing.
+    `of_runs` has what was added up over the groups of each run, a row for each thing, and, where it
+    is `by_kind`, for each kind of cells.
     """
 
     sums: Sums
     table: Integers
     of_runs: Array | None
+    by_kind: bool = False
 
     def coarser(self, kept: Sequence[bool]) -> Added:
         """The sums by some of the sides alone, which are sums of these."""
@@ -258,7 +270,9 @@ class Added:
         of_runs = self.of_runs
         if of_runs is not None:
             of_runs = np.array([_added(row, runs, len(run_keys)) for row in of_runs])
-        return Added(found, table, of_runs)
+            if self.by_kind and len(kind_keys) < len(sums.kind_keys):
+                of_runs = None  # cells of a group go together
+        return Added(found, table, of_runs, self.by_kind)
 
 
 def _added(numbers: NDArray[Any], which: Places, count: int) -> Any:

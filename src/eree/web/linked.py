@@ -16,6 +16,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
+from eree.estimate.by_count import ByCount, Parts, narrower_of_few
 from eree.estimate.measured import measurement_of
 from eree.estimate.totals import Areas
 from eree.mechanisms.intervals import UNBOUNDED, MeanNoise
@@ -143,10 +144,13 @@ class LinkedTable(DataSet):
         asked, known = wanted[0], self._areas.known
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        (sums, axes), of_runs = self._sums(asked), None
-        if known is not None and known.sums and not (asked.guaranteed or asked.together):
-            of_runs = sums.over(known.calibrated.additive)
-        added = Added(sums, sums.of(self._values[asked.measure]), of_runs)
+        (sums, axes), of_runs, by_kind = self._sums(asked), None, False
+        if known is not None and known.sums and len(sums) and not asked.guaranteed:
+            if known.by_count is not None:
+                of_runs, by_kind = sums.over_kinds(known.by_count.over), True
+            elif not asked.together:
+                of_runs = sums.over(known.calibrated.additive)
+        added = Added(sums, sums.of(self._values[asked.measure]), of_runs, by_kind)
         yield self._made(asked, axes, added)
         for one in wanted[1:]:
             kept = [name in one.by for name in asked.by]
@@ -165,7 +169,9 @@ class LinkedTable(DataSet):
             exact = values.astype(np.float64)
             return Figures(axes, places, values, 1, exact, exact)
         known = self._areas.known
-        if added.of_runs is None or known is None:
+        if known is not None and known.by_count is not None and not asked.guaranteed:
+            low, high = self._by_count(asked, known.by_count, added, places)
+        elif added.of_runs is None or known is None:
             areas = self._each(asked, sums, places)
             if asked.guaranteed:
                 low, high = areas.ends(1 - asked.confidence)
@@ -184,6 +190,21 @@ class LinkedTable(DataSet):
                     low[chosen], high[chosen] = some.ends(1 - asked.confidence)
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
         return Figures(axes, places, values, 1, low.astype(np.float64), top)
+
+    def _by_count(
+        self, asked: Asked, known: ByCount, added: Added, places: Sequence[NDArray[np.intp]]
+    ) -> tuple[Integers, Integers]:
+        """Ends of sums of cells whose noise goes by their counts."""
+        sums, order = added.sums, added.sums.order
+        miss = (1 - asked.confidence) / (len(sums) if asked.together else 1)
+        of_runs = sums.over_kinds(known.over) if added.of_runs is None else added.of_runs
+        kinds = of_runs.reshape(-1, len(sums.kind_keys), len(sums.run_keys))
+        parts = Parts(*kinds.transpose(0, 2, 1))
+        low, high = (end.ravel()[order] for end in parts.ends(added.table, 1 - miss, known.one))
+        cells = (sums.groups_of_runs[:, None] * sums.numbers).ravel()[order]
+        return narrower_of_few(
+            (low, high), lambda few: self._each(asked, sums, places, few).ends(miss), cells
+        )
 
     def _each(
         self,

@@ -147,6 +147,15 @@ class BoxPlateaus:
         probabilities: Array = weights / weights.sum()
         return probabilities
 
+    @property
+    def mixture(self) -> tuple[Array, Array, Array]:
+        """The probabilities of all boxes that matter, and how far they go down and up."""
+        sides = len(self.probabilities)
+        m = np.repeat(np.arange(sides), np.arange(1, sides + 1))
+        k = np.arange(len(m)) - m * (m + 1) // 2
+        first: Array = np.full(len(m), float(self.first))
+        return self.probabilities[m] / (m + 1), first + m - k, first + k
+
     @cached_property
     def moments(self) -> tuple[float, float, float]:
         """E|z_i|, E[z_i^2] and E[z_i z_j] in doubles.

@@ -191,6 +191,12 @@ class KNormStaircase(VectorMechanism):
         found: Array = (variance - covariance) * np.eye(self.cells) + covariance
         return found
 
+    @cached_property
+    def boxes(self) -> tuple[Array, Array, Array]:
+        """Those of the plateaus."""
+        shares, down, up = self.plateaus.mixture
+        return shares, float(self.spread) * down, float(self.spread) * up
+
     def mean_errors(self, counts: Integers, _largests: Integers) -> Array:
         """By the count."""
         return errors_by_size(self, counts)
