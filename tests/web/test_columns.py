@@ -61,8 +61,7 @@ def _check(data: LinkedTable, asked: Asked, found: Figures) -> None:
     if not len(sums):
         assert not found.values.any() and found.absent is not None and found.absent.all()
         return
-    assert found.places is not None
-    areas = data._each(asked, sums, found.places)
+    areas = data._each(asked, sums)
     low, high = areas.calibrated_ends(asked.confidence, simultaneous=False)
     assert found.values.tolist() == areas.sums.tolist()
     assert found.low.tolist() == low.tolist()

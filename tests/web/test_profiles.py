@@ -133,7 +133,6 @@ def test_figures_are_those_of_the_slow_way(tables: dict[str, LinkedTable]) -> No
             rows = area_totals(data.release, "jobs", by, level=level).rows
             codes = zip(*(map(str, rows[name].to_pylist()) for name in by), strict=True)
             order = {key: i for i, key in enumerate(codes)} if by else {(): 0}
-            assert found.places is not None
             columns = [
                 [a.codes[p] for p in ps] for a, ps in zip(found.axes, found.places, strict=True)
             ]

@@ -10,9 +10,10 @@ Sums have the moments of their cells; where noise is of a few jobs, all probabil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from eree.estimate.largest import Points
 from eree.estimate.noise import RING, NoiseBySize
 from eree.estimate.quantiles import bucket, ends_around, reach, shortest, upper_variance
+from eree.estimate.runs import SumsOfRuns, members
 from eree.random.exact import Array, Integers
 
 #: Intervals that are looked for at once.
@@ -61,17 +63,6 @@ class Errors:
         """How far errors go, if noise and normal noise as large as it go so far."""
         found: Array = self.factor * (self.own * noise + (1 - self.own) * normal)
         return found
-
-
-class Runs(Protocol):
-    """Groups that are added up, run by run."""
-
-    @property
-    def groups_of_runs(self) -> Integers:
-        """How many groups each run has."""
-
-    def members(self, runs: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        """The groups of some runs, run by run, and where each of these begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,34 +201,41 @@ class Calibrated:
         return Moments(mean, variance, fourth, np.maximum(spread, 0.0))
 
     def ends_of_runs(
-        self, noisy: Integers, numbers: Integers, added: Array, runs: Runs, level: float
-    ) -> tuple[Integers, Integers]:
-        """Ends of the calibrated intervals of sums of runs of groups, with some cells of each.
-
-        `noisy` has a row for each run, and a column for each number of cells; `added` is what
-        moments need, added up over the groups of each run, which `runs` finds.
-        """
-        low, high = np.empty((2, *noisy.shape), dtype=np.int64)
-        for number in dict.fromkeys(numbers.tolist()):
-            column = numbers == number
-            down, up = self._reach_of_runs(number, added, runs, level)
-            middle = noisy[:, column].astype(np.float64)
-            low[:, column], high[:, column] = ends_around(middle, up[:, None], down[:, None])
-        return low, high
+        self, tables: Sequence[SumsOfRuns], level: float
+    ) -> list[tuple[Integers, Integers]]:
+        """Ends of the calibrated intervals of tables of sums, all found at once."""
+        numbers = [dict.fromkeys(one.sums.numbers.tolist()) for one in tables]
+        several = [(one, k) for one, own in zip(tables, numbers, strict=True) for k in own]
+        reaches = self._reach_of_runs(several, level)
+        found, at = [], 0
+        for one, own in zip(tables, numbers, strict=True):
+            middle, runs = one.table.astype(np.float64), len(one.table)
+            low, high = np.empty((2, *middle.shape), dtype=np.int64)
+            for number in own:
+                column = slice(None) if len(own) == 1 else one.sums.numbers == number
+                down, up = (side[at : at + runs, None] for side in reaches)
+                low[:, column], high[:, column] = ends_around(middle[:, column], up, down)
+                at += runs
+            found.append((low, high))
+        return found
 
     def _reach_of_runs(
-        self, number: int, added: Array, runs: Runs, level: float
+        self, several: Sequence[tuple[SumsOfRuns, int]], level: float
     ) -> tuple[Array, Array]:
+        """How far the noise of sums of so many cells of each group reaches down and up."""
+        number = np.repeat([float(k) for _, k in several], [len(one.table) for one, _ in several])
+        added = np.concatenate([one.of_runs for one, _ in several if one.of_runs is not None], 1)
         mean, variance, fourth, _ = self._of_cells(number, added)
         away = reach(variance, fourth, level)
         down, up = away - mean, away + mean
-        single = runs.groups_of_runs == 1
-        if number == 1 and single.any():
-            down[single], up[single] = self.cell_reach(level, runs.members(single)[0])
+        alone = np.concatenate([one.sums.groups_of_runs for one, _ in several]) == 1
+        single = alone & (number == 1)
+        if single.any():
+            down[single], up[single] = self.cell_reach(level, members(several, single)[0])
         if self.cells == 1 and self.widened == 1:
             small = (variance <= _SMALL_VARIANCE) & ~single
             if small.any():
-                groups, starts = runs.members(small)
+                groups, starts = members(several, small)
                 down[small], up[small] = self._small(groups, starts, np.arange(len(starts)), level)
         return down, up
 

@@ -61,6 +61,9 @@ class Variable:
                 if level_of(code) != "detailed":
                     raise Refusal(f"{code} in {self.name!r} is a group, not a detailed occupation")
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # what is kept of variables is looked for often
+
     @cached_property
     def places(self) -> Mapping[str, int]:
         """The place of every code on the axis."""

@@ -6,11 +6,11 @@ made of what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,9 @@ from eree.web.block import (
     beside,
     labelled,
 )
+from eree.web.columns import numbered, places_of
 from eree.web.dataset import DataSet
-from eree.web.figures import Figures, combined
+from eree.web.figures import Figures
 from eree.web.query import Query
 from eree.web.shares import measured, share
 from eree.web.texts import Json, text_of
@@ -98,45 +99,60 @@ class Side:
 
 
 #: Where no variable is: one row or column, of all.
-NO_SIDE = Side((), np.zeros((1, 0), dtype=np.int64))
+NO_SIDE, NO_KEY = Side((), np.zeros((1, 0), dtype=np.int64)), np.zeros(1, dtype=np.int64)
 
 
-def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers]:
-    """The rows or the columns that some of the axes of figures make, and where each figure is."""
+def side_of(figures: Figures, first: int, last: int) -> tuple[Side, Integers, Integers]:
+    """The rows or the columns that some axes of figures make, their keys, and where each is."""
     axes = figures.axes[first:last]
     if not axes:
-        return NO_SIDE, np.zeros(len(figures), dtype=np.int64)
-    if figures.places is None:
-        inner = prod(len(axis.codes) for axis in figures.axes[last:])
-        shape = [len(axis.codes) for axis in axes]
-        every = np.indices(shape).reshape(len(axes), -1).T
-        return Side(axes, every), figures.keys // inner % max(len(every), 1)
-    places = figures.places[first:last]
-    keys = combined(axes, places, len(figures))
-    _, start, where = np.unique(keys, return_index=True, return_inverse=True)
-    found = np.stack([place[start].astype(np.int64) for place in places], axis=1)
-    return Side(axes, found), where.astype(np.int64)
+        return NO_SIDE, NO_KEY, np.zeros(len(figures), dtype=np.int64)
+    lengths = [len(axis.codes) for axis in axes]
+    keys, room = figures.keys, prod(lengths)
+    if last < len(figures.axes):
+        keys = keys // prod(len(axis.codes) for axis in figures.axes[last:])
+    if first:
+        keys = keys % room
+    if figures.listed is None:
+        every = np.indices(lengths).reshape(len(axes), -1).T
+        return Side(axes, every), np.arange(room), keys
+    found, where = numbered(keys, room)
+    return Side(axes, np.stack(places_of(found, lengths), axis=1)), found, where
 
 
 def in_a_line(data: DataSet, figures: Figures) -> tuple[Side, Block]:
     """Figures one after the other, each combination a row."""
-    side, at = side_of(figures, 0, len(figures.axes))
-    return side, filled(data, figures, at, (len(side),))
+    side, _, _ = side_of(figures, 0, len(figures.axes))
+    return side, filled(data, [Placed(figures, len(side))])
 
 
-def filled(data: DataSet, figures: Figures, at: Integers, shape: tuple[int, ...]) -> Block:
-    """Figures in their places; where there is none, nobody is."""
-    size, kept = prod(shape), at >= 0
-    place = at[kept]
-    # all are there, in this order
-    whole = figures.places is None or (len(at) == size and (at[1:] > at[:-1]).all() and kept.all())
+class Placed(NamedTuple):
+    """Figures of a table of some size, and where in it they are; None where each has its own.
+
+    One that is in no place is at -1.
+    """
+
+    figures: Figures
+    size: int
+    at: Integers | None = None
+
+
+def filled(data: DataSet, tables: Sequence[Placed]) -> Block:
+    """Figures of some tables in their places, in a line; where there is none, nobody is."""
+    figures, size, ats = Figures.joined([one.figures for one in tables]), 0, []
+    whole = all(one.at is None for one in tables)
+    for one in [] if whole else tables:
+        at = np.arange(one.size) if one.at is None else one.at
+        ats.append(np.where(at < 0, at, at + size))
+        size += one.size
+    places = np.concatenate(ats or [NO_KEY])
 
     def spread(numbers: NDArray[Any], empty: float) -> NDArray[Any]:
         if whole:
-            return numbers.reshape(shape)
-        found = np.full(size, empty, dtype=numbers.dtype)
-        found[place] = numbers[kept]
-        return found.reshape(shape)
+            return numbers
+        found = np.full(size + 1, empty, dtype=numbers.dtype)
+        found[places] = numbers
+        return found[:size]
 
     flags = {
         NEGATIVE: figures.values < 0,
@@ -157,16 +173,36 @@ def filled(data: DataSet, figures: Figures, at: Integers, shape: tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A table: `body` by rows and columns, with the totals of its rows, of its columns, of all."""
+    """A table by rows and columns, with the totals of its rows, of its columns, of all.
+
+    `whole` are all figures in a line: those of the body, then the three kinds of totals.
+    """
 
     data: DataSet
     query: Query
     rows: Side
     cols: Side
-    body: Block
-    row_totals: Block
-    col_totals: Block
-    total: Block
+    whole: Block
+
+    @cached_property
+    def body(self) -> Block:
+        """The figures by rows and columns."""
+        return self.whole.part(self.parts[0], (len(self.rows), len(self.cols)))
+
+    @cached_property
+    def row_totals(self) -> Block:
+        """The totals of rows."""
+        return self.whole.taken(self.parts[1])
+
+    @cached_property
+    def col_totals(self) -> Block:
+        """The totals of columns."""
+        return self.whole.taken(self.parts[2])
+
+    @cached_property
+    def total(self) -> Block:
+        """The total of all."""
+        return self.whole.taken(self.parts[3])
 
     def pages(self, most: int = PAGE_ROWS) -> int:
         """How many pages its rows fill, of so many rows at most."""
@@ -194,20 +230,16 @@ class Answer:
             and not (rows.start or cols.start)
         ):
             return self
-        return replace(
-            self._with_rows(rows),
-            cols=self.cols.taken(cols),
-            body=self.body.taken(rows, cols),
-            col_totals=self.col_totals.taken(cols),
-        )
+        return self._with(rows, cols)
 
-    def _with_rows(self, kept: Places) -> Answer:
-        return replace(
-            self,
-            rows=self.rows.taken(kept),
-            body=self.body.taken(kept),
-            row_totals=self.row_totals.taken(kept),
-        )
+    def _with(self, rows: Places, cols: Places = slice(None)) -> Answer:
+        """Some of the rows and of the columns, with their totals."""
+        at = np.arange(self.whole.values.size)
+        body, totals, *others = (at[part] for part in self.parts)
+        body = body.reshape(len(self.rows), len(self.cols))[rows][:, cols]
+        kept = np.concatenate([body.ravel(), totals[rows], others[0][cols], others[1]])
+        sides = self.rows.taken(rows), self.cols.taken(cols)
+        return Answer(self.data, self.query, *sides, self.whole.taken(kept))
 
     @property
     def measure(self) -> str:
@@ -216,16 +248,11 @@ class Answer:
         return measured(counted, self.query.share)
 
     @cached_property
-    def whole(self) -> Block:
-        """All figures in a line: those of the body, the totals of rows, of columns, of all."""
-        return Block.in_a_line((self.body, self.row_totals, self.col_totals, self.total))
-
-    @cached_property
     def parts(self) -> tuple[slice, slice, slice, slice]:
-        """Where in that line the body and the three kinds of totals are."""
-        first = self.body.values.size
-        second = first + self.row_totals.values.size
-        third = second + self.col_totals.values.size
+        """Where in the line the body and the three kinds of totals are."""
+        first = len(self.rows) * len(self.cols)
+        second = first + len(self.rows)
+        third = second + len(self.cols)
         ends = slice(first, second), slice(second, third), slice(third, third + 1)
         return slice(0, first), *ends
 
@@ -261,24 +288,25 @@ def answer(data: DataSet, query: Query) -> Answer:
     coarser = [by for by in dict.fromkeys((query.rows, query.cols, ())) if by != query.by]
     body, *sums = data.with_totals(query.asked(), coarser)
     figures = dict(zip((query.by, *coarser), (body, *sums), strict=True))
-    rows, row_at = side_of(body, 0, len(query.rows))
-    cols, col_at = side_of(body, len(query.rows), len(query.by))
-    _refuse_large(len(rows) * len(cols))
-    whole = filled(data, body, row_at * len(cols) + col_at, (len(rows), len(cols)))
-    found = Answer(
+    rows, row_keys, row_at = side_of(body, 0, len(query.rows))
+    cols, col_keys, col_at = side_of(body, len(query.rows), len(query.by))
+    shape = len(rows), len(cols)
+    _refuse_large(prod(shape))
+    at = None if len(body) == prod(shape) else row_at * len(cols) + col_at
+    line = filled(
         data,
-        query,
-        rows,
-        cols,
-        whole,
-        _totals(data, figures[query.rows], rows),
-        _totals(data, figures[query.cols], cols),
-        _totals(data, figures[()], NO_SIDE),
+        [
+            Placed(body, prod(shape), at),
+            _totals(figures[query.rows], row_keys),
+            _totals(figures[query.cols], col_keys),
+            _totals(figures[()], NO_KEY),
+        ],
     )
+    found = Answer(data, query, rows, cols, line)
     if body.absent is not None and body.axes:  # rows in which nothing can be are not shown
-        there = np.flatnonzero(~whole.flags[ABSENT].all(axis=1)).astype(np.intp)
+        there = np.flatnonzero(~found.body.flags[ABSENT].all(axis=1)).astype(np.intp)
         if 0 < len(there) < len(rows):
-            found = found._with_rows(there)
+            found = found._with(there)
     return _shares(_sorted(found))
 
 
@@ -295,9 +323,8 @@ def _shares(found: Answer) -> Answer:
         case _:
             return found
     body, row_totals, col_totals = made
-    return replace(
-        found, body=body, row_totals=row_totals, col_totals=col_totals, total=share(total, total)
-    )
+    blocks = body, row_totals, col_totals, share(total, total)
+    return replace(found, whole=Block.in_a_line(blocks))
 
 
 def flags_on(cells: Iterable[Cell]) -> list[str]:
@@ -336,17 +363,14 @@ def _refuse_large(cells: int) -> None:
         )
 
 
-def _totals(data: DataSet, figures: Figures, side: Side) -> Block:
-    """The totals of rows or columns, in their order."""
-    if figures.places is None:
-        return filled(data, figures, figures.keys, (len(side),))
-    keys = combined(figures.axes, list(side.grid.T), len(side))
+def _totals(figures: Figures, keys: Integers) -> Placed:
+    """The totals of rows or columns that have some keys."""
     if np.array_equal(keys, figures.keys):
-        return filled(data, figures, np.arange(len(side)), (len(side),))
+        return Placed(figures, len(keys))
     at = np.searchsorted(keys, figures.keys)  # both are in ascending order
     inside = at < len(keys)
     inside[inside] &= keys[at[inside]] == figures.keys[inside]
-    return filled(data, figures, np.where(inside, at, -1), (len(side),))
+    return Placed(figures, len(keys), np.where(inside, at, -1))
 
 
 def _sorted(found: Answer) -> Answer:
@@ -362,4 +386,4 @@ def _sorted(found: Answer) -> Answer:
             sums: Integers = np.zeros(len(number), dtype=np.int64)
             np.add.at(sums, where, values)
             keys += [where, sums[where]]
-    return found._with_rows(np.lexsort(keys).astype(np.intp))
+    return found._with(np.lexsort(keys).astype(np.intp))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import repeat
 from math import isfinite, isnan
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -89,11 +90,11 @@ class Block:
         return max(3, digits(self.unit))
 
     @cached_property
-    def flag_sums(self) -> Integers:
+    def flag_sums(self) -> NDArray[np.uint8]:
         """The flags of each figure, as the sum of their powers of 2."""
-        found: Integers = np.zeros(self.values.shape, dtype=np.int64)
+        found = np.zeros(self.values.shape, dtype=np.uint8)
         for number, name in enumerate(FLAGS):
-            found += self.flags[name] * (1 << number)
+            found |= self.flags[name].view(np.uint8) << number
         return found
 
     @classmethod
@@ -120,18 +121,22 @@ class Block:
 
     def taken(self, *places: Places) -> Block:
         """Some of the rows, or all rows and some of the columns."""
+        return self._changed(lambda numbers: numbers[places])
 
-        def kept(numbers: NDArray[Any]) -> NDArray[Any]:
-            return numbers[places]
+    def part(self, some: slice, shape: tuple[int, ...]) -> Block:
+        """Some of a line in a shape."""
+        return self._changed(lambda numbers: numbers[some].reshape(shape))
 
+    def _changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Block:
+        """The same with other rows and columns."""
         return Block(
-            kept(self.values),
+            change(self.values),
             self.unit,
-            kept(self.low),
-            kept(self.high),
-            None if self.deviation is None else kept(self.deviation),
-            kept(self.margin),
-            {name: kept(mask) for name, mask in self.flags.items()},
+            change(self.low),
+            change(self.high),
+            None if self.deviation is None else change(self.deviation),
+            change(self.margin),
+            {name: change(mask) for name, mask in self.flags.items()},
         )
 
     def cell(self, *place: int) -> Cell:
@@ -151,27 +156,25 @@ class Block:
     @cached_property
     def cells(self) -> list[Cell]:
         """All figures, in their order."""
-        none = (None,) * self.values.size
-        return list(
-            map(
-                Cell,
-                self.values.ravel().tolist(),
-                (self.unit,) * self.values.size,
-                self.low.ravel().tolist(),
-                self.high.ravel().tolist(),
-                none if self.deviation is None else self.deviation.ravel().tolist(),
-                self.margin.ravel().tolist(),
-                self.relative.ravel().tolist(),
-                map(_FLAG_NAMES.__getitem__, self.flag_sums.ravel().tolist()),
-            )
+        parts = zip(
+            self.values.ravel().tolist(),
+            repeat(self.unit),
+            self.low.ravel().tolist(),
+            self.high.ravel().tolist(),
+            repeat(None) if self.deviation is None else self.deviation.ravel().tolist(),
+            self.margin.ravel().tolist(),
+            self.relative.ravel().tolist(),
+            map(_FLAG_NAMES.__getitem__, self.flag_sums.ravel().tolist()),
+            strict=False,
         )
+        return list(map(tuple.__new__, repeat(Cell), parts))
 
     @cached_property
     def _columns(self) -> dict[str, list[str]]:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
-        reals = np.array([self.low, self.high, self.margin, self.relative, *errors])
-        rounded = np.round(reals, max(4, self.digits)).reshape(len(reals), -1)
+        reals = (self.low, self.high, self.margin, self.relative, *errors)
+        rounded = np.round([numbers.ravel() for numbers in reals], max(4, self.digits))
         whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
         estimates = self.values if self.unit == 1 else self.jobs
         columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]
@@ -220,6 +223,7 @@ class Cell(NamedTuple):
         return not isnan(self.low)
 
 
+@cache
 def digits(unit: int) -> int:
     """How many decimals count parts, of which so many make one: a power of 10."""
     return len(str(unit)) - 1

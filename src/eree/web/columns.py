@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -155,9 +157,9 @@ class Sums:
         """The keys of the sums, in ascending order."""
         return self._keys[self.order]
 
-    def places(self) -> tuple[Places, ...]:
+    def places(self) -> list[Places]:
         """Where sums are on each side of a table."""
-        return tuple(_digits(self.keys, self.lengths))
+        return places_of(self.keys, self.lengths)
 
     def __len__(self) -> int:
         return len(self.run_keys) * len(self.kind_keys)
@@ -287,7 +289,7 @@ def _added(numbers: NDArray[Any], which: Places, count: int) -> Any:
     return found
 
 
-def _digits(keys: Integers, lengths: Sequence[int]) -> list[Places]:
+def places_of(keys: Integers, lengths: Sequence[int]) -> list[Places]:
     """The places on sides of some lengths that keys stand for."""
     found, rest = list[Places](), keys
     for length in reversed(lengths):
@@ -299,7 +301,10 @@ def _digits(keys: Integers, lengths: Sequence[int]) -> list[Places]:
 def _without(keys: Integers, lengths: Sequence[int], kept: Sequence[bool]) -> Integers:
     """The keys that these are on some of the sides alone."""
     found: Integers = np.zeros(len(keys), dtype=np.int64)
-    for place, length, one in zip(_digits(keys, lengths), lengths, kept, strict=True):
+    inner = prod(lengths)
+    for one, several in groupby(zip(kept, lengths, strict=True), key=itemgetter(0)):
+        room = prod(length for _, length in several)
+        inner //= max(room, 1)
         if one:
-            found = found * length + place
+            found = found * room + keys // max(inner, 1) % max(room, 1)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -92,7 +92,7 @@ class CubeSet(DataSet):
         levels = {n: cast(Level, level) for n, level in asked.groups.items() if n in asked.by}
         where = {n: tuple(self.variable(n).spelled_out(c)) for n, c in asked.where.items()}
         query = CubeQuery(asked.by, where, levels)
-        found = [_figures(one, asked) for one in self.cube.tables(query, coarser)]
+        found = list(_figures(self.cube.tables(query, coarser), asked))
         if not self._renamed:
             return found
         return [replace(one, axes=tuple(map(self._called, one.axes))) for one in found]
@@ -206,24 +206,23 @@ class CubeSet(DataSet):
         return found
 
 
-def _figures(found: Estimates, asked: Asked) -> Figures:
+def _figures(tables: Sequence[Estimates], asked: Asked) -> Iterator[Figures]:
     """Estimates in jobs, with what their errors make of a confidence level."""
-    values, confidence = found.values.reshape(-1), asked.confidence
+    sizes = [one.values.size for one in tables]
+    far: Any = deviations(asked.confidence)
     if asked.together:
-        confidence = 1 - (1 - confidence) / max(values.size, 1)
-    jobs, error = values / JOB, found.standard_error.reshape(-1) / JOB
-    margin = error * deviations(confidence)
-    return Figures(
-        found.axes,
-        None,
-        values,
-        JOB,
-        np.maximum(jobs - margin, 0.0),
-        np.maximum(jobs + margin, 0.0),
-        error,
-        margin,
-        None if found.absent is None else found.absent.reshape(-1),
-    )
+        levels = [1 - (1 - asked.confidence) / max(size, 1) for size in sizes]
+        far = np.repeat(list(map(deviations, levels)), sizes)
+    values = np.concatenate([one.values.reshape(-1) for one in tables])
+    jobs, error = values / JOB, np.concatenate([o.standard_error.reshape(-1) for o in tables]) / JOB
+    margin = error * far
+    low, high = np.maximum(jobs - margin, 0.0), np.maximum(jobs + margin, 0.0)
+    end = 0
+    for one, size in zip(tables, sizes, strict=True):
+        own = slice(end, end := end + size)
+        absent = None if one.absent is None else one.absent.reshape(-1)
+        ends = low[own], high[own]
+        yield Figures(one.axes, None, values[own], JOB, *ends, error[own], margin[own], absent)
 
 
 def _variable(variable: CubeVariable) -> Variable:

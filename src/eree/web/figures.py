@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from eree.random.exact import Integers
 from eree.survey.query import Axis
+from eree.web.columns import places_of
 
 JOBS, WORKPLACES = "jobs", "workplaces"
 Reals = NDArray[np.float64]
@@ -30,7 +31,7 @@ def combined(axes: Sequence[Axis], places: Sequence[NDArray[Any]], count: int) -
 class Figures:
     """Estimates with what is known of their errors, one for each combination that is listed.
 
-    `places` has for each axis the place of the code of every figure; it is None where every
+    `listed` says where each is on all axes at once, in ascending order; it is None where every
     combination is listed, in the order of the axes.  `values` are integers that count parts, of
     which `unit` make one; they are signed, so that sums of them are right.  `low` and `high` are
     ends of intervals in whole units, `high` infinite where nothing bounds a figure.
@@ -40,7 +41,7 @@ class Figures:
     """
 
     axes: tuple[Axis, ...]
-    places: tuple[NDArray[np.intp], ...] | None
+    listed: Integers | None
     values: Integers
     unit: int
     low: Reals
@@ -52,19 +53,47 @@ class Figures:
     def __len__(self) -> int:
         return len(self.values)
 
+    @classmethod
+    def joined(cls, tables: Sequence[Figures]) -> Figures:
+        """All figures of some tables of one unit, one after the other."""
+        first = tables[0]
+        if len(tables) == 1:
+            return first
+        low, high = (np.concatenate([getattr(t, n) for t in tables]) for n in ("low", "high"))
+        errors = [t.deviation for t in tables if t.deviation is not None]
+        margins = [t.margin for t in tables if t.margin is not None]
+        absent = None
+        if any(t.absent is not None for t in tables):
+            nobody = [np.zeros(len(t), np.bool_) if t.absent is None else t.absent for t in tables]
+            absent = np.concatenate(nobody)
+        return cls(
+            (),
+            None,
+            np.concatenate([t.values for t in tables]),
+            first.unit,
+            low,
+            high,
+            np.concatenate(errors) if errors else None,
+            np.concatenate(margins) if margins else None,
+            absent,
+        )
+
     @cached_property
     def keys(self) -> Integers:
         """Where each figure is on all axes at once, in ascending order."""
-        if self.places is None:
-            return np.arange(len(self), dtype=np.int64)
-        return combined(self.axes, self.places, len(self))
+        return np.arange(len(self), dtype=np.int64) if self.listed is None else self.listed
+
+    @cached_property
+    def places(self) -> list[NDArray[np.intp]]:
+        """For each axis the place of the code of every figure."""
+        return places_of(self.keys, [len(axis.codes) for axis in self.axes])
 
     @cached_property
     def nbytes(self) -> int:
         """How many bytes its numbers take."""
-        own = (self.values, self.low, self.high, *(self.places or ()))
-        # and keys and margins, once asked for
-        more = (self.deviation, self.margin, self.absent, self.values, self.low)
+        own = (self.values, self.low, self.high, self.listed)
+        # and keys, places and margins, once asked for
+        more = (self.deviation, self.margin, self.absent, *(self.values,) * (2 + len(self.axes)))
         return sum(numbers.nbytes for numbers in (*own, *more) if numbers is not None)
 
     @cached_property

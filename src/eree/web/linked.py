@@ -144,56 +144,67 @@ class LinkedTable(DataSet):
         asked, known = wanted[0], self._areas.known
         if asked.measure not in self._values:
             raise Refusal(f"there is no measure {asked.measure!r} in this data set")
-        (sums, axes), of_runs, by_kind = self._sums(asked), None, False
-        if known is not None and known.sums and len(sums) and not asked.guaranteed:
-            if known.by_count is not None:
-                of_runs, by_kind = sums.over_kinds(known.by_count.over), True
-            elif not asked.together:
-                of_runs = sums.over(known.calibrated.additive)
-        added = Added(sums, sums.of(self._values[asked.measure]), of_runs, by_kind)
-        yield self._made(asked, axes, added)
-        for one in wanted[1:]:
-            kept = [name in one.by for name in asked.by]
-            some = tuple(axis for axis, is_kept in zip(axes, kept, strict=True) if is_kept)
-            yield self._made(one, some, added.coarser(kept))
+        (sums, axes), of_runs = self._sums(asked), None
+        if known is not None and not (known.sums and len(sums) and asked.measure == JOBS):
+            known = None
+        by_count = None if known is None or asked.guaranteed else known.by_count
+        calibrated = None
+        if by_count is not None:
+            of_runs = sums.over_kinds(by_count.over)
+        elif known is not None and not (asked.guaranteed or asked.together):
+            calibrated = known.calibrated
+            of_runs = sums.over(calibrated.additive)
+        values = sums.of(self._values[asked.measure])
+        first = Added(sums, values, of_runs, by_kind=by_count is not None)
+        kept = [[name in one.by for name in asked.by] for one in wanted]
+        tables = [first, *map(first.coarser, kept[1:])]
+        ends = (
+            [None] * len(tables)
+            if calibrated is None
+            else calibrated.ends_of_runs(tables, asked.confidence)
+        )
+        for one, own, added, known_ends in zip(wanted, kept, tables, ends, strict=True):
+            some = tuple(axis for axis, is_kept in zip(axes, own, strict=True) if is_kept)
+            yield self._made(one, some, added, known_ends)
 
-    def _made(self, asked: Asked, axes: tuple[Axis, ...], added: Added) -> Figures:
+    def _made(
+        self,
+        asked: Asked,
+        axes: tuple[Axis, ...],
+        added: Added,
+        ends: tuple[Integers, Integers] | None,
+    ) -> Figures:
+        """Figures from sums, whose ends may be known."""
         sums = added.sums
         if not len(sums):  # where no workplace is, there are no figures; the total is exactly 0
             none = np.zeros(0 if axes else 1)
-            absent = np.ones(none.shape, dtype=np.bool_)
-            places = tuple(np.zeros(0, dtype=np.intp) for _ in axes)
-            return Figures(axes, places, none.astype(np.int64), 1, none, none, absent=absent)
-        places, values = sums.places(), added.table.ravel()[sums.order]
+            absent, keys = np.ones(none.shape, dtype=np.bool_), none.astype(np.int64)
+            return Figures(axes, keys, keys, 1, none, none, absent=absent)
+        values, known = added.table.ravel()[sums.order], self._areas.known
         if asked.measure != JOBS:
             exact = values.astype(np.float64)
-            return Figures(axes, places, values, 1, exact, exact)
-        known = self._areas.known
+            return Figures(axes, sums.keys, values, 1, exact, exact)
         if known is not None and known.by_count is not None and not asked.guaranteed:
-            low, high = self._by_count(asked, known.by_count, added, places)
-        elif added.of_runs is None or known is None:
-            areas = self._each(asked, sums, places)
+            low, high = self._by_count(asked, known.by_count, added)
+        elif ends is None or known is None:
+            areas = self._each(asked, sums)
             if asked.guaranteed:
                 low, high = areas.ends(1 - asked.confidence)
             else:
                 low, high = areas.calibrated_ends(asked.confidence, simultaneous=asked.together)
         else:
-            ends = known.calibrated.ends_of_runs(
-                added.table, sums.numbers, added.of_runs, sums, asked.confidence
-            )
             low, high = (end.ravel()[sums.order] for end in ends)
             if known.beyond is not None and known.beyond.any():
                 beyond = sums.over(known.beyond[None].astype(np.float64))[0] > 0
                 chosen = np.flatnonzero(np.repeat(beyond, len(sums.numbers))[sums.order])
                 if chosen.size:
-                    some = self._each(asked, sums, places, chosen)
-                    low[chosen], high[chosen] = some.ends(1 - asked.confidence)
+                    low[chosen], high[chosen] = self._each(asked, sums, chosen).ends(
+                        1 - asked.confidence
+                    )
         top = np.where(high == UNBOUNDED, np.inf, high.astype(np.float64))
-        return Figures(axes, places, values, 1, low.astype(np.float64), top)
+        return Figures(axes, sums.keys, values, 1, low.astype(np.float64), top)
 
-    def _by_count(
-        self, asked: Asked, known: ByCount, added: Added, places: Sequence[NDArray[np.intp]]
-    ) -> tuple[Integers, Integers]:
+    def _by_count(self, asked: Asked, known: ByCount, added: Added) -> tuple[Integers, Integers]:
         """Ends of sums of cells whose noise goes by their counts."""
         sums, order = added.sums, added.sums.order
         miss = (1 - asked.confidence) / (len(sums) if asked.together else 1)
@@ -203,14 +214,13 @@ class LinkedTable(DataSet):
         low, high = (end.ravel()[order] for end in parts.ends(added.table, 1 - miss, known.one))
         cells = (sums.groups_of_runs[:, None] * sums.numbers).ravel()[order]
         return narrower_of_few(
-            (low, high), lambda few: self._each(asked, sums, places, few).ends(miss), cells
+            (low, high), lambda few: self._each(asked, sums, few).ends(miss), cells
         )
 
     def _each(
         self,
         asked: Asked,
         sums: Sums,
-        places: Sequence[NDArray[np.intp]],
         chosen: NDArray[np.intp] | None = None,
     ) -> Areas:
         """All cells of every sum, or of some, with what they are asked by."""
@@ -221,7 +231,7 @@ class LinkedTable(DataSet):
         names = tuple(asked.groups.get(name, name) for name in asked.by)
         if asked.guaranteed and len(set(names)) == len(names):
             codes = [self._codes_of(name, asked.groups.get(name)) for name in asked.by]
-            sides = zip(names, codes, places, strict=True)
+            sides = zip(names, codes, sums.places(), strict=True)
             keys_of = pa.table({n: [of[p] for p in own.tolist()] for n, of, own in sides})
         wanted = Marginal(names, MappingProxyType(dict(where)))
         cells, starts = sums.each(chosen)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Literal, cast
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote, unquote
 
 from eree.errors import Refusal
 from eree.web.codelists import MARK
@@ -153,13 +153,10 @@ def quoted(text: str) -> str:
 def read(text: str) -> list[tuple[str, str]]:
     """The names and values of a query string; refuses what is none."""
     try:
-        found = parse_qsl(
-            text,
-            keep_blank_values=True,
-            strict_parsing=bool(text),
-            errors="strict",
-            max_num_fields=MOST_PARTS,
-        )
+        parts = [part.partition("=") for part in text.replace("+", " ").split("&") if text]
+        if len(parts) > MOST_PARTS or not all(equals for _, equals, _ in parts):
+            raise ValueError
+        found = [(unquote(n, errors="strict"), unquote(v, errors="strict")) for n, _, v in parts]
     except (ValueError, UnicodeDecodeError):
         raise Refusal(
             say(

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, combinations_with_replacement
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +126,7 @@ def variances(
     count, means = 1.0, 1.0
     ratios: dict[int, float] = {}
     various: dict[int, tuple[Reals, Reals]] = {}
-    cells = np.ones((1,) * len(sizes))
+    cells: Any = 1.0  # an array once an axis has groups of various sizes
     for i, (k, n) in enumerate(zip(sizes, levels, strict=True)):
         if isinstance(k, int):
             count, means, ratios[i] = count * k, means * k * k / n, n / k - 1
@@ -146,7 +146,8 @@ def variances(
     found = variance * count * cells
     for axes, part in taken.items():
         found = found - part * prod(c if i in axes else m for i, (m, c) in various.items())
-    return np.maximum(found, 0.0) + rounding * count * cells
+    shape = np.shape(cells) or (1,) * len(sizes)
+    return np.asarray(np.maximum(found, 0.0) + rounding * count * cells).reshape(shape)
 
 
 class ControlSystem:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -80,9 +80,7 @@ class Heading(NamedTuple):
         made += f' class="{self.kind}"' if self.kind else ""
         made += f' colspan="{self.across}"' if self.across > 1 else ""
         made += f' rowspan="{self.down}"' if self.down > 1 else ""
-        inside = str(escape(spoken(self.label)))
-        if not column and self.code and self.label.casefold() != self.code.casefold():
-            inside += f' <span class="code">{escape(self.code)}</span>'
+        inside = _titled(spoken(self.label), "" if column else self.code)
         if self.down > 1 and not column:
             inside = f"<div>{inside}</div>"
         elif self.across > 1 and column:
@@ -90,56 +88,29 @@ class Heading(NamedTuple):
         return f"{made}>{inside}</th>"
 
 
+@lru_cache(maxsize=4096)  # codes come again and again
+def _titled(label: str, code: str) -> str:
+    """What a heading says, with its code where that is something else, as HTML."""
+    found = str(escape(label))
+    same = not code or label.casefold() == code.casefold()
+    return found if same else f'{found} <span class="code">{escape(code)}</span>'
+
+
 #: What stands at a line: headings that begin there, by level, and the names of all that it has.
 Headed = tuple[list[tuple[int, Heading]], str]
 
 
-class Shown(NamedTuple):
-    """A cell of the page, with the names of the headings that it belongs to.
+class Row(NamedTuple):
+    """A row of the page: headings that begin at it, then cells; `every` is all that it is under.
 
-    `inside` is what stands in it, as HTML: figures and words of ours alone.
+    Cells refer to headings by `names`.
     """
-
-    cell: Cell
-    kind: str
-    headings: str
-    inside: str
-
-    def html(self, headings: str) -> str:
-        """The cell of a table."""
-        kind = f' class="{self.kind}"' if self.kind else ""
-        named = f' headers="{headings}"' if headings else ""
-        return f"<td{kind}{named}>{self.inside}</td>"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the page: headings that begin at it, then cells; `every` is all that it is under."""
 
     headings: tuple[Heading, ...]
     every: tuple[Heading, ...]
-    cells: tuple[Shown, ...]
+    names: str
+    cells: list[Cell]
     kind: str
-
-    def html(self) -> str:
-        """Its headings and cells, with names where headings are nested."""
-        if not (self.cells and self.cells[0].headings):
-            return "".join([self._start, *self._plain])
-        named = [heading.html(nested=True) for heading in self.headings]
-        return "".join([*named, *[shown.html(shown.headings) for shown in self.cells]])
-
-    def on_paper(self, sheet: Sheet) -> str:
-        """All of its headings, which have no names there, and those of its cells on a sheet."""
-        return "".join([self._start, *self._plain[sheet.first : sheet.last]])
-
-    @cached_property
-    def _start(self) -> str:
-        own = [heading._replace(down=1, scope="row") for heading in self.every]
-        return "".join([heading.html(nested=False) for heading in own])
-
-    @cached_property
-    def _plain(self) -> list[str]:
-        return [shown.html("") for shown in self.cells]
 
 
 @dataclass(frozen=True)
@@ -167,12 +138,21 @@ class Layout:
         self._cells = [page.whole.cells[part] for part in page.parts]
         self._marks: dict[tuple[str, ...], str] = {}
         self._between, self._give = spoken(BETWEEN), spoken(GIVE)
+        self._simple = all(col.number >= 0 for col in self._cols)
         # what columns are and how they are headed, and that of the totals of rows
         totals = [("total", "c-total")] if self.totals else []
-        self._kinds = [
+        kinds = [
             ("" if col.number >= 0 else "subtotal", names or "c0-0")
             for col, (_, names) in zip(self._cols, self._col_heads, strict=True)
         ] + totals
+        starts = [f'<td class="{kind}"' if kind else "<td" for kind, _ in kinds]
+        self._plain = [f"{start}>%s</td>" for start in starts]
+        # with the names of the headings of a row between the parts
+        named = [
+            f' {names}">%s</td>{start} headers="' if start else f' {names}">%s</td>'
+            for (_, names), start in zip(kinds, [*starts[1:], ""], strict=False)
+        ]
+        self._named = [f'{starts[0]} headers="', *named] if kinds else [""]
 
     @property
     def corner(self) -> Sequence[str]:
@@ -215,21 +195,35 @@ class Layout:
             kind = "" if line.number >= 0 else "subtotal"
             headings = tuple([heading for _, heading in own])
             every = every[: own[0][0]] + headings if own else every
-            found.append(Row(headings, every, self._shown(line, names), kind))
+            found.append(Row(headings, every, names, self._line(line), kind))
         return found
 
     def body(self, sheet: Sheet | None = None) -> str:
         """The rows of the body, or what of them is on a sheet of paper."""
         lines = []
-        for row in self.rows:
+        for row, inside in zip(self.rows, self._insides, strict=True):
             kind = f' class="{row.kind}"' if row.kind else ""
-            lines.append(f"<tr{kind}>{row.html() if sheet is None else row.on_paper(sheet)}</tr>")
+            lines.append(f"<tr{kind}>{self._html(row, inside, sheet)}</tr>")
         return ("\n" if sheet is None else "").join(lines)
+
+    def total(self, sheet: Sheet | None = None) -> str:
+        """The same of the totals of the columns."""
+        return self._html(self.foot, self._inside_of_foot, sheet)
+
+    def _html(self, row: Row, inside: tuple[str, ...], sheet: Sheet | None) -> str:
+        """The headings and cells of a row; on paper all of its headings, without names."""
+        if sheet is None and self.nested:
+            headings = [heading.html(nested=True) for heading in row.headings]
+            return "".join(headings) + row.names.join(self._named) % inside
+        some = slice(None) if sheet is None else slice(sheet.first, sheet.last)
+        own = [heading._replace(down=1, scope="row") for heading in row.every]
+        headings = [heading.html(nested=False) for heading in own]
+        return "".join(headings) + "".join(self._plain[some]) % inside[some]
 
     @cached_property
     def foot(self) -> Row:
         """The totals of the columns."""
-        return Row((), (), self._shown(None, "r-total"), "")
+        return Row((), (), "r-total", self._line(None), "")
 
     @cached_property
     def sheets(self) -> list[Sheet]:
@@ -238,7 +232,7 @@ class Layout:
         None where all do at once, unless rows are in groups, which paper splits.
         """
         room = PAPER - PAPER_SIDE * len(self._query.rows)
-        wide = [self._width(place, shown) for place, shown in enumerate(self.foot.cells)]
+        wide = [self._width(place, cell) for place, cell in enumerate(self.foot.cells)]
         if sum(wide) <= room and len(self._query.rows) < 2:
             return []
         starts, left = [0], float(room)
@@ -255,38 +249,39 @@ class Layout:
         wide = self._head(own, last > len(self._cols)) if self.page.cols.axes else self.head
         return Sheet(wide, first, last)
 
-    def _width(self, place: int, shown: Shown) -> float:
+    def _width(self, place: int, cell: Cell) -> float:
         """About how many letters a column is wide: its total is the longest figure in it."""
-        decimals, measured = self.page.shown_decimals, self._query.measure == "jobs"
-        said = error(shown.cell, self._query.show, decimals) if measured else ""
+        decimals, measured = self._decimals, self._query.measure == "jobs"
+        said = error(cell, self._query.show, decimals) if measured else ""
         labels: list[str] = [TOTAL]
         if place < len(self._cols):
             own = zip(self.page.cols.axes, self._cols[place].places, strict=False)
             labels = [axis.labels[at] for axis, at in own]
         word = max((len(word) for label in labels for word in label.split()), default=0)
-        figures = max(len(figure(shown.cell, decimals)) + 2, 0.9 * len(said))
+        figures = max(len(figure(cell, decimals)) + 2, 0.9 * len(said))
         return 2 + max(PAPER_COLUMN, figures, min(word, 16))
 
-    def _shown(self, row: Line | None, names: str) -> tuple[Shown, ...]:
-        """The cells of a row, or of the foot; their headings are named where they are nested."""
+    def _line(self, row: Line | None) -> list[Cell]:
+        """The cells of a row, or of the foot."""
+        number = -1 if row is None else row.number
+        if self._simple and number >= 0:
+            body, totals, *_ = self._cells
+            own = body[number * self._wide : (number + 1) * self._wide]
+            return [*own, totals[number]] if self.totals else own
         columns: list[Line | None] = [*self._cols, None] if self.totals else [*self._cols]
-        cells, inside = [self._cell(row, col) for col in columns], self._inside
-        if not self.nested:
-            return tuple(
-                [
-                    Shown(cell, kind, "", inside(cell))
-                    for cell, (kind, _) in zip(cells, self._kinds, strict=True)
-                ]
-            )
-        return tuple(
-            [
-                Shown(cell, kind, f"{names} {own}", inside(cell))
-                for cell, (kind, own) in zip(cells, self._kinds, strict=True)
-            ]
-        )
+        return [self._cell(row, col) for col in columns]
+
+    @cached_property
+    def _insides(self) -> list[tuple[str, ...]]:
+        """What stands in the cells of each row."""
+        return [tuple([self._inside(cell) for cell in row.cells]) for row in self.rows]
+
+    @cached_property
+    def _inside_of_foot(self) -> tuple[str, ...]:
+        return tuple([self._inside(cell) for cell in self.foot.cells])
 
     def _inside(self, cell: Cell) -> str:
-        """What stands in a cell: its figure with its error, as HTML."""
+        """What stands in a cell, as HTML: a figure with its error, and words of ours alone."""
         if ABSENT in cell.flags:
             return '<span class="none">0</span>'
         decimals, query = self._decimals, self._query

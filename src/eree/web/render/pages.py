@@ -16,6 +16,7 @@ import numpy as np
 from jinja2 import BytecodeCache, DictLoader, Environment, StrictUndefined, Template, nodes
 from jinja2 import __version__ as made_by
 from jinja2.bccache import Bucket
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.runtime import Context, Macro
 from jinja2.visitor import NodeTransformer
 from markupsafe import Markup, escape
@@ -91,6 +92,16 @@ class _Translated(NodeTransformer):
         return node
 
 
+class _Code(CodeGenerator):
+    """Code of templates in which what finalizes a text escapes it as well, in one call."""
+
+    def _output_child_pre(
+        self, node: nodes.Expr, frame: Frame, finalize: CodeGenerator._FinalizeInfo
+    ) -> None:
+        del node, frame, finalize
+        self.write("(environment.finalize(")
+
+
 class _Template(Template):
     """A template whose macros need nothing of the page that takes them."""
 
@@ -114,10 +125,15 @@ class _Compiled(BytecodeCache):
         self.kept[bucket.key] = np.frombuffer(bucket.bytecode_to_string(), dtype=np.uint8)
 
 
+def _shown(text: Any) -> str:
+    """What stands on a page, in its language, as HTML."""
+    return text if type(text) is Markup else escape(spoken(text))
+
+
 class _Templates(Environment):
     """Templates in one language."""
 
-    template_class = _Template
+    template_class, code_generator_class = _Template, _Code
 
     def __init__(self, language: Mapping[str, str], **given: Any) -> None:
         super().__init__(**given)
@@ -175,7 +191,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=["jinja2.ext.i18n"],
-            finalize=spoken,
+            finalize=_shown,
         )
         translate: Any = found  # what the extension adds is not typed
         translate.install_gettext_callables(translated, translated_number, newstyle=True)
