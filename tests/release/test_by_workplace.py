@@ -133,7 +133,8 @@ def test_noisy_sums_of_cells_that_were_drawn_together_have_narrow_intervals_that
     wide, narrow = (
         [row[f"{kind}high"] - row[f"{kind}low"] for row in rows] for kind in ("guaranteed_", "")
     )
-    assert all(row["low"] <= jobs[row["sector"]] <= row["high"] for row in rows)
+    held = [row["low"] <= jobs[row["sector"]] <= row["high"] for row in rows]
+    assert sum(held) >= len(rows) - 4  # right ones would be fewer once in half a million seeds
     assert all(a <= b for a, b in zip(narrow, wide, strict=True))
     assert sum(narrow) < sum(wide) / 4
 
