@@ -175,7 +175,7 @@ class ByCount:
                 chosen = some if groups is None else groups[some]
                 row = self._by_cell[cell, chosen].astype(np.intp)
                 np.take(self._rows, row, axis=0, out=value[: len(row)], mode="clip")
-                known += value
+                known[: len(row)] += value[: len(row)]
             yield some, _of_groups(np.ascontiguousarray(known[: some.stop - start, :5].T))
 
     @cached_property

@@ -145,20 +145,24 @@ class Calibrated:
 
     def _of_points(self, points: Points) -> Array:
         noise, square = self.noise, self.widened**2
-
-        def mean(numbers: Array) -> Array:
-            found: Array = numbers[points].mean(1)
-            return found
-
         v, c = square * noise.variance, square * noise.covariance
-        variance, fourth = mean(v), mean(square**2 * noise.fourth)
-        spread = mean(v**2) - variance**2
+        fourth = square**2 * noise.fourth
+        numbers = [noise.mean, v, fourth, v**2]
+        if self.cells > 1:
+            numbers += [c, square**2 * noise.joint_fourth, v * c, c**2]
+        by_class = np.stack(numbers, axis=1)  # looked up in rows, which is quicker
+        found = np.zeros((len(points), len(numbers)))
+        for column in points.T:
+            found += by_class.take(column, axis=0)
+        found /= points.shape[1]
+        mean, variance, fourth, of_squares, *joint = found.T
+        spread = of_squares - variance**2
         if self.cells == 1:
-            return np.stack([mean(noise.mean), variance, fourth + 3 * spread, spread])
-        covariance, joint = mean(c), mean(square**2 * noise.joint_fourth)
-        both, of_covariance = mean(v * c) - variance * covariance, mean(c**2) - covariance**2
-        own = mean(noise.mean), variance, fourth, spread
-        return np.stack([*own, covariance, joint, both, of_covariance])
+            return np.stack([mean, variance, fourth + 3 * spread, spread])
+        covariance, joint_fourth, of_both, of_covariance = joint
+        both, of_covariance = of_both - variance * covariance, of_covariance - covariance**2
+        own = mean, variance, fourth, spread
+        return np.stack([*own, covariance, joint_fourth, both, of_covariance])
 
     @cached_property
     def variance(self) -> Array:
@@ -167,14 +171,17 @@ class Calibrated:
         return found
 
     def with_points(self, groups: Integers, points: Points, which: NDArray[np.intp]) -> Calibrated:
-        """The same with other points of some groups: those that differ, and `which` each has.
+        """What moments and joint reaches need with other points of some groups.
 
-        What is known of the others is kept.
+        Those are the points that differ, and `which` each has; what is known of the others is kept.
         """
-        new, known, top = self.points.copy(), self.additive.copy(), self._top.copy()
-        new[groups], top[groups] = points[which], points.max(1)[which]
-        known[:, groups] = self._of_points(points)[:, which]
-        found = replace(self, points=new)
+        known, top = self._of_points(points).take(which, axis=1), _largest(points)[which]
+        if len(groups) < len(self.points):
+            own, known_top = (known, top), self._top.copy()
+            known = self.additive.copy()
+            known[:, groups], known_top[groups] = own
+            top = known_top
+        found = replace(self)
         found.__dict__.update(additive=known, _top=top)
         return found
 
@@ -182,7 +189,7 @@ class Calibrated:
     def _top(self) -> NDArray[np.uint8]:
         """The largest class of each group."""
         distinct, back = self.distinct
-        found: NDArray[np.uint8] = distinct.max(1)[back]
+        found: NDArray[np.uint8] = _largest(distinct)[back]
         return found
 
     def moments(self, cells: Integers, starts: Integers) -> Moments:
@@ -356,6 +363,12 @@ class Calibrated:
             below, above = (np.cumsum(side[:, ::-1], axis=1)[:, ::-1] for side in (down, up))
             found[:, some] = shortest(below, above, np.arange(RING // 2), 1 - level)
         return found[0], found[1]
+
+
+def _largest(points: Points) -> NDArray[np.uint8]:
+    """The largest class of each row."""
+    found: NDArray[np.uint8] = np.maximum.reduce(np.ascontiguousarray(points.T))
+    return found
 
 
 def _distinct(points: Points) -> tuple[Points, NDArray[np.intp]]:

@@ -117,6 +117,11 @@ class Axis:
         """Its codes as JSON."""
         return np.array([to_json(code).decode() for code in self.codes], dtype=np.object_)
 
+    @cached_property
+    def label_texts(self) -> NDArray[np.object_]:
+        """Its labels as JSON."""
+        return np.array([to_json(label).decode() for label in self.labels], dtype=np.object_)
+
 
 #: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.
 Groups = tuple[tuple[slice, ...], ...]

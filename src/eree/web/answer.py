@@ -36,7 +36,7 @@ from eree.web.dataset import DataSet
 from eree.web.figures import Figures
 from eree.web.query import Query
 from eree.web.shares import measured, share
-from eree.web.texts import Json, text_of
+from eree.web.texts import Json
 from eree.web.words import say
 
 #: The most cells of one answer.
@@ -89,8 +89,7 @@ class Side:
         found, codes = dict[str, list[str]](), self.texts()
         for axis, places, label in zip(self.axes, self.grid.T, labelled(self.axes), strict=True):
             (name,) = beside((axis.name,))
-            labels = np.array([text_of(one) for one in axis.labels], dtype=object)
-            found |= {name: codes[name], label: labels[places].tolist()}
+            found |= {name: codes[name], label: axis.label_texts[places].tolist()}
         return found
 
     def taken(self, kept: Places) -> Side:
