@@ -56,7 +56,10 @@ def address(text: str) -> bool:
 
 def test_robots_find_the_sitemap_and_no_query(office: TestClient) -> None:
     text = office.get("/robots.txt").text
-    assert text == f"User-agent: *\nDisallow: /*?\nSitemap: {HOME}/sitemap.xml\n"
+    lines = ("User-agent: *", "Disallow: /*?", "Allow: /static/", f"Sitemap: {HOME}/sitemap.xml")
+    assert text.splitlines() == list(lines)
+    icon = office.get("/favicon.ico", follow_redirects=True)
+    assert icon.status_code == 200 and icon.headers["content-type"] == "image/svg+xml"
 
 
 def test_the_sitemap_lists_pages_that_are_there_in_all_languages(

@@ -224,6 +224,7 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
         route("/index.json", lambda _p, q, _j: site.first(q, True)),
         route("/openapi.json", lambda _p, q, _j: site.api(q)),
         route("/robots.txt", lambda _p, _q, _j: site.machines.robots()),
+        route("/favicon.ico", lambda _p, _q, _j: moved(301, f"{site.path}/static/icon.svg")),
         route("/sitemap.xml", lambda _p, _q, _j: site.machines.sitemap()),
         route("/data.json", lambda _p, _q, _j: site.machines.dcat_us()),
         route("/catalogue.jsonld", lambda _p, _q, _j: site.machines.dcat_ap()),

@@ -54,7 +54,8 @@ class Machines:
     def robots(self) -> Reply:
         """Pages may be found; each query is one of countless, and need not be."""
         path = urlsplit(self._home).path
-        lines = ["User-agent: *", f"Disallow: {path}/*?", f"Sitemap: {self._home}/sitemap.xml"]
+        lines = ["User-agent: *", f"Disallow: {path}/*?", f"Allow: {path}/static/"]
+        lines.append(f"Sitemap: {self._home}/sitemap.xml")
         return Reply(200, "text/plain; charset=utf-8", ("\n".join(lines) + "\n").encode())
 
     def sitemap(self) -> Reply:
