@@ -16,7 +16,10 @@ import pytest
 import eree
 from eree.estimate.by_count import ByCount, Parts, narrower_of_few
 from eree.estimate.calibration import Moments
+from eree.estimate.given_counts import learnt
+from eree.mechanisms.cache import Arrays
 from eree.mechanisms.intervals import UNBOUNDED
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.random.exact import Array, Integers
 from selection import EVERYTHING
@@ -228,3 +231,16 @@ def test_ends_stay_within_integers_at_the_highest_level() -> None:
     parts = known.parts(np.arange(8), np.arange(8))
     low, high = parts.ends(np.full(8, 10**9), 1 - 1e-9, known.one)
     assert (low < 10**9).all() and (high > 10**12).all()
+
+
+def test_what_is_known_of_noisy_counts_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counted(mechanism: Mechanism) -> Arrays:
+        computed.append(mechanism.name)
+        return learnt(mechanism)
+
+    monkeypatch.setenv("EREE_CACHE", "")
+    monkeypatch.setattr("eree.estimate.by_count.learnt", counted)
+    assert ByCount.of(made("3", 4, "0.25"), np.array([3, 5, 1, 0])) is not None
+    assert len(computed) == 1

@@ -110,13 +110,16 @@ class ByCount:
         """From the noisy counts of all rows; None where boxes do not show all of the noise."""
         if not is_light(mechanism):
             return None
-        edges = _known(mechanism)["edges"]
-        return cls.given(mechanism, np.searchsorted(edges, noisy, side="right").astype(np.uint16))
+        found = _known(mechanism)
+        classes = np.searchsorted(found["edges"], noisy, side="right").astype(np.uint16)
+        return cls.given(mechanism, classes, found)
 
     @classmethod
-    def given(cls, mechanism: Mechanism, classes: NDArray[np.uint16]) -> Self:
-        """From the classes of all rows."""
-        found = _known(mechanism)
+    def given(
+        cls, mechanism: Mechanism, classes: NDArray[np.uint16], known: Arrays | None = None
+    ) -> Self:
+        """From the classes of all rows, and what is known of them."""
+        found = known or _known(mechanism)
         one = Transformed(found["points"], found["tails"], float(found["kurtosis"]))
         return cls(found["table"], one, classes, mechanism.at_once)
 
