@@ -16,6 +16,10 @@ import pytest
 import eree
 from eree.estimate.by_count import ByCount, Parts, narrower_of_few
 from eree.estimate.calibration import Moments
+from eree.estimate.given_counts import learnt
+from eree.mechanisms.cache import Arrays
+from eree.mechanisms.intervals import UNBOUNDED
+from eree.mechanisms.mechanism import Mechanism
 from eree.mechanisms.vector.knorm_staircase import KNormStaircase
 from eree.random.exact import Array, Integers
 from selection import EVERYTHING
@@ -211,3 +215,32 @@ def test_of_few_cells_the_narrower_interval_is_taken_and_of_one_the_guaranteed()
     low, high = narrower_of_few(ends, lambda few: (guaranteed[0][few], guaranteed[1][few]), cells)
     assert low.tolist() == [0, 3, 1, 1]
     assert high.tolist() == [20, 8, 9, 9]
+    ends, nothing = (np.array([1, 1]), np.array([9, 9])), np.array([0, 0])
+    low, high = narrower_of_few(ends, lambda _: (nothing, nothing + UNBOUNDED), np.array([1, 2]))
+    assert (low.tolist(), high.tolist()) == ([0, 1], [UNBOUNDED, 9])
+
+
+def test_noise_that_doubles_do_not_show_is_left_to_guaranteed_intervals() -> None:
+    assert ByCount.of(made("100", 4, "0.1"), np.array([0, 3, 10, 1_000])) is None
+    assert ByCount.of(made("50", 4, "0.1"), np.array([0, 3, 10, 1_000])) is not None
+
+
+def test_ends_stay_within_integers_at_the_highest_level() -> None:
+    known = ByCount.of(made("4", 8, "1"), np.full(8, 10**9))
+    assert known is not None
+    parts = known.parts(np.arange(8), np.arange(8))
+    low, high = parts.ends(np.full(8, 10**9), 1 - 1e-9, known.one)
+    assert (low < 10**9).all() and (high > 10**12).all()
+
+
+def test_what_is_known_of_noisy_counts_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counted(mechanism: Mechanism) -> Arrays:
+        computed.append(mechanism.name)
+        return learnt(mechanism)
+
+    monkeypatch.setenv("EREE_CACHE", "")
+    monkeypatch.setattr("eree.estimate.by_count.learnt", counted)
+    assert ByCount.of(made("3", 4, "0.25"), np.array([3, 5, 1, 0])) is not None
+    assert len(computed) == 1

@@ -241,6 +241,14 @@ def test_arrays_of_addresses_are_computed_again(folder: Path) -> None:
     assert arrays_of("some", lambda: {"a": np.ones(8)})["a"].sum() == 8
 
 
+@pytest.mark.parametrize("about", [b"[" * 100_000, b'[["a","<i,,",[8]]]', b'[["a","<f8",[-8]]]'])
+def test_arrays_of_no_type_or_shape_are_computed_again(about: bytes, folder: Path) -> None:
+    arrays_of("some", lambda: {"a": np.zeros(8)})
+    (path,) = folder.iterdir()
+    planted(path, len(about).to_bytes(8, "little") + about)
+    assert arrays_of("some", lambda: {"a": np.ones(8)})["a"].sum() == 8
+
+
 def test_the_digest_of_a_large_entry_is_known_until_it_is_written_to(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

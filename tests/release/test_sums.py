@@ -72,7 +72,7 @@ def test_a_cell_alone_has_the_interval_that_was_released(release: eree.Release) 
         said = rows.sort_by([(name, "ascending") for name in by])
         for name in (*by, "noisy"):
             assert found[name].to_pylist() == said[name].to_pylist(), (table, name)
-        low, high = Areas.read(release, table, by)._own_ends(1 - 0.9)
+        low, high = Areas.read(release, table, by).own_ends(1 - 0.9)
         assert low.tolist() == said["low"].to_pylist()
         assert [None if end == UNBOUNDED else end for end in high.tolist()] == said[
             "high"
@@ -117,7 +117,7 @@ def test_where_noise_does_not_cancel_the_ends_of_cells_are_added_up(
 ) -> None:
     areas = Areas.read(release, table, by)
     found = eree.area_totals(release, table, by).rows.to_pylist()
-    rows, own = release.table(table), areas._own_ends(1 - 0.9)
+    rows, own = release.table(table), areas.own_ends(1 - 0.9)
     for row, least, most in zip(found, *(side.tolist() for side in own), strict=True):
         share = 2 ** int(np.ceil(np.log2(row["cells"])))
         level = 1 - 0.1 / share
@@ -158,7 +158,7 @@ def test_counts_that_leave_large_workplaces_out_have_no_high_end(
 def test_nothing_of_its_own_bounds_a_table_behind_a_worker_filter(release: eree.Release) -> None:
     rows = eree.area_totals(release, "women", ["county"]).rows
     assert rows["guaranteed_low"].to_pylist() == [0] * rows.num_rows
-    low, high = Areas.read(release, "women", ["county"])._own_ends(0.1)
+    low, high = Areas.read(release, "women", ["county"]).own_ends(0.1)
     assert (low == 0).all()
     assert (high == UNBOUNDED).all()
     assert rows["guaranteed_high"].null_count == 0  # the table of all jobs does

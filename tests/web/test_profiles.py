@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,31 @@ def test_figures_are_those_of_the_slow_way(tables: dict[str, LinkedTable]) -> No
             own = [order[key] for key in zip(*columns, strict=True)] if by else [0]
             for name, values in (("noisy", found.values), ("low", found.low), ("high", found.high)):
                 assert values.tolist() == rows[name].to_numpy()[np.array(own)].tolist()
+
+
+def test_sums_of_cells_that_were_drawn_together_are_those_of_the_slow_way(tmp_path: Path) -> None:
+    tables = eree.load(eree_study.synthesize(tmp_path / "data", jobs=5_000))
+    privacy = {"neighbours": "weak", "types": ["sex", "education"], "alpha": "0.1"}
+    by = ["place", "sector", "sex", "education"]
+    listed = [
+        {"name": "jobs", "by": ["place", "sector"], "epsilon": "3"},
+        {"name": "people", "by": by, "epsilon": "4"},
+    ]
+    settings = {"data": str(tables.folder), "privacy": {**privacy, "epsilon": "7"}, "table": listed}
+    random, out = eree.SeededRandom(2), tmp_path / "out"
+    release = eree.publish(eree.Plan.of(settings), tables, ledger=None, out=out, random=random)
+    data = LinkedTable("people", Held.of(release, None), "people", ())
+    for some, together in product(
+        ([], ["place"], ["sector"], ["sector", "sex"], by), (False, True)
+    ):
+        found = data.figures(Asked(tuple(some), {}, {}, together=together))
+        rows = area_totals(release, "people", some, simultaneous=together).rows
+        codes = zip(*(map(str, rows[name].to_pylist()) for name in some), strict=True)
+        order = {key: i for i, key in enumerate(codes)} if some else {(): 0}
+        columns = [[a.codes[p] for p in at] for a, at in zip(found.axes, found.places, strict=True)]
+        own = [order[key] for key in zip(*columns, strict=True)] if some else [0]
+        for name, values in (("noisy", found.values), ("low", found.low), ("high", found.high)):
+            assert values.tolist() == rows[name].to_numpy()[np.array(own)].tolist(), (some, name)
 
 
 def test_a_table_whose_noise_is_not_known_shows_guaranteed_intervals(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from eree.estimate.calibration import Moments
 from eree.estimate.given_counts import is_light, learnt
 from eree.estimate.quantiles import ends_around, quantiles
 from eree.mechanisms.cache import Arrays, arrays_by_mechanism
+from eree.mechanisms.intervals import UNBOUNDED
 from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Array, Integers
 
@@ -109,13 +110,16 @@ class ByCount:
         """From the noisy counts of all rows; None where boxes do not show all of the noise."""
         if not is_light(mechanism):
             return None
-        edges = _known(mechanism)["edges"]
-        return cls.given(mechanism, np.searchsorted(edges, noisy, side="right").astype(np.uint16))
+        found = _known(mechanism)
+        classes = np.searchsorted(found["edges"], noisy, side="right").astype(np.uint16)
+        return cls.given(mechanism, classes, found)
 
     @classmethod
-    def given(cls, mechanism: Mechanism, classes: NDArray[np.uint16]) -> Self:
-        """From the classes of all rows."""
-        found = _known(mechanism)
+    def given(
+        cls, mechanism: Mechanism, classes: NDArray[np.uint16], known: Arrays | None = None
+    ) -> Self:
+        """From the classes of all rows, and what is known of them."""
+        found = known or _known(mechanism)
         one = Transformed(found["points"], found["tails"], float(found["kurtosis"]))
         return cls(found["table"], one, classes, mechanism.at_once)
 
@@ -210,20 +214,16 @@ class ByCount:
         return np.ascontiguousarray(self.classes.reshape(-1, self.cells).T)
 
 
-def narrower(ends: Bounds, guaranteed: Bounds, cells: Integers) -> Bounds:
-    """The narrower interval of each sum; of one cell the guaranteed one, which is as narrow."""
-    second = (guaranteed[1] - guaranteed[0] <= ends[1] - ends[0]) | (cells == 1)
-    low, high = (np.where(second, b, a) for a, b in zip(ends, guaranteed, strict=True))
-    return low, high
-
-
 def narrower_of_few(
     ends: Bounds, guaranteed: Callable[[Places], Bounds], cells: Integers
 ) -> Bounds:
-    """The same for sums of few cells alone, of which these are guaranteed."""
+    """The narrower interval of sums of few cells; of one the guaranteed one, which is as narrow."""
     (low, high), few = ends, np.flatnonzero(cells <= _FEW)
     if few.size:
-        low[few], high[few] = narrower((low[few], high[few]), guaranteed(few), cells[few])
+        least, most = guaranteed(few)
+        wide = (most == UNBOUNDED) | (most - least > high[few] - low[few])
+        taken = ~wide | (cells[few] == 1)
+        low[few[taken]], high[few[taken]] = least[taken], most[taken]
     return low, high
 
 

@@ -9,12 +9,12 @@ is wanted everywhere: least squares weigh what is left of it against the varianc
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from eree.mechanisms.cache import Arrays
 from eree.mechanisms.mechanism import Mechanism
-from eree.mechanisms.transformed.transform import Knots
 from eree.random.exact import Array
 
 #: Classes of noisy counts: first one for each, then by steps of the same share up to the last.
@@ -27,19 +27,26 @@ _COUNTS, _NOISY = 4, 8
 _MOST, _MOST_BOXES, _NEVER = 1_600, 1 << 16, 1e-14
 #: What a variance that the shift adds weighs beside a mean that it leaves; for other functions.
 _ADDED, _LOOSE = 0.02, 0.3
-#: Standard deviations between points of tails.
-_FINE = 0.02
+#: Points of tails, and the least deviation of a transformed count: of less doubles show nothing.
+_POINTS, _LEAST = 2_048, 1e-4
 #: The power of a count that shift, variance, what two cells share, its square and the bend go by.
 _POWERS = (1, 2, 1, 2, 3)
 
 
 def is_light(mechanism: Mechanism) -> bool:
-    """Whether boxes show the mean of all powers that are needed."""
-    if mechanism.boxes is None or not isinstance(mechanism.transform, Knots):
+    """Whether boxes show the mean of all powers that are needed, and doubles any noise at all."""
+    if mechanism.boxes is None:
         return False
-    shares, _, up = mechanism.boxes
-    grown = shares * np.exp(_POWER * float(mechanism.transform.rate) * up)
-    return len(shares) <= _MOST_BOXES and bool(grown[up == up.max()].max() < _LITTLE * grown.max())
+    transform: Any = mechanism.transform  # one with knots, where there are boxes
+    shares, down, up = mechanism.boxes
+    if len(shares) > _MOST_BOXES or _deviation(shares, down, up) < _LEAST:
+        return False
+    grown = shares * np.exp(_POWER * float(transform.rate) * up)
+    return bool(grown[up == up.max()].max() < _LITTLE * grown.max())
+
+
+def _deviation(shares: Array, down: Array, up: Array) -> float:
+    return float(np.sqrt(shares @ (down**2 - down * up + up**2) / 3))
 
 
 def learnt(mechanism: Mechanism) -> Arrays:
@@ -79,8 +86,8 @@ class NoisyCounts:
     """Noisy counts given counts: a row of probabilities for each of some counts."""
 
     def __init__(self, mechanism: Mechanism) -> None:
-        transform = mechanism.transform
-        assert mechanism.boxes is not None and isinstance(transform, Knots)
+        transform: Any = mechanism.transform
+        assert mechanism.boxes is not None
         self._shares, self._down, self._up = mechanism.boxes
         self._transform, self._cells = transform, mechanism.at_once
         last = float(transform.values[-1])
@@ -107,8 +114,7 @@ class NoisyCounts:
     @cached_property
     def deviation(self) -> float:
         """The standard deviation of the noise of a transformed count."""
-        each = self._down**2 - self._down * self._up + self._up**2
-        return float(np.sqrt(self._shares @ each / 3))
+        return _deviation(self._shares, self._down, self._up)
 
     @cached_property
     def tails(self) -> tuple[Array, Array]:
@@ -193,7 +199,7 @@ class NoisyCounts:
         from scipy.special import ndtr
 
         knots, tails = self.tails
-        points: Array = np.arange(0.0, knots[-1] / self.deviation, _FINE)
+        points: Array = np.sinh(np.linspace(0, np.arcsinh(knots[-1] / self.deviation), _POINTS))
         one = np.interp(points * self.deviation, knots, tails)
         middle, side = (self._up - self._down) / 2, self._up + self._down
         within = side * np.sqrt(1 / (12 * self._cells))

@@ -14,6 +14,8 @@ from eree.random.exact import Array, Integers
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 #: Probabilities to miss below this are rounded down.
 _FEW = 0.01
+#: No high end is above this, as integers have 64 bits.
+_MOST = 2.0**62
 
 
 def shortest(
@@ -62,7 +64,7 @@ def ends_around(middle: Array, down: Array, up: Array) -> tuple[Integers, Intege
     """The least and the greatest count within a reach; none is below zero."""
     low, high = np.ceil(middle - down), np.floor(middle + up)
     low = np.minimum(low, high)  # so narrow that no integer lies within: the nearest
-    return np.maximum(low, 0).astype(np.int64), np.maximum(high, 0).astype(np.int64)
+    return np.maximum(low, 0).astype(np.int64), np.clip(high, 0, _MOST).astype(np.int64)
 
 
 def reach(variance: Array, fourth: Array, level: float) -> Array:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eree.errors import Refusal, hint
 from eree.estimate.above import above, tables_by, with_above
-from eree.estimate.by_count import Bounds, narrower, narrower_of_few
+from eree.estimate.by_count import Bounds, narrower_of_few
 from eree.estimate.calibrated import calibrated_table
 from eree.estimate.calibration import Errors, Moments
 from eree.estimate.evidence import CalibratedTable
@@ -141,8 +141,6 @@ class Areas:
         """The sums; where all are to hold together, each has a part of the probability to miss."""
         low, high = self.calibrated_ends(level, simultaneous=simultaneous)
         least, most = self.ends((1 - level) / (len(self) if simultaneous else 1))
-        if self.known is not None and self.known.by_count is not None:
-            low, high = narrower((low, high), (least, most), self._cells)
         columns = {name: self.keys[name] for name in self.wanted.by} | {
             "noisy": pa.array(self.sums),
             "estimate": pa.array(self.estimates),
@@ -211,7 +209,7 @@ class Areas:
     def _or_guaranteed(self, known: CalibratedTable, ends: Bounds, miss: float) -> Bounds:
         """Calibrated ends, but the guaranteed ones of what the model knows nothing of."""
         if known.by_count is not None:
-            return narrower_of_few(ends, lambda few: self.only(few).ends(miss), self._cells)
+            return narrower_of_few(ends, lambda few: self.only(few).own_ends(miss), self._cells)
         low, high = ends
         unknown = np.zeros(len(self), dtype=np.bool_) if known.sums else self._cells > 1
         if known.beyond is not None and known.beyond.any():
@@ -241,13 +239,13 @@ class Areas:
         """
         above = self._above()
         if above is None:
-            return self._own_ends(miss)
+            return self.own_ends(miss)
         sums, place = above
         try:
-            low, high = self._own_ends(_OWN_PART * miss)
+            low, high = self.own_ends(_OWN_PART * miss)
             most = sums.ends((1 - _OWN_PART) * miss)[1][place]
         except Refusal:  # so small a part of the probability to miss has no half-width
-            return self._own_ends(miss)
+            return self.own_ends(miss)
         bounded = np.where(high == UNBOUNDED, most, np.minimum(high, most))
         high = np.where(most == UNBOUNDED, high, bounded)
         return np.where(high == UNBOUNDED, low, np.minimum(low, high)), high
@@ -283,7 +281,7 @@ class Areas:
                 return None if -1 in found else (sums, np.array(found, dtype=np.int64))
         return None
 
-    def _own_ends(self, miss: float) -> Bounds:
+    def own_ends(self, miss: float) -> Bounds:
         """The same by the table itself."""
         if self._of_whole_groups or not self._apart:
             some = self._groups() if self._of_whole_groups else self

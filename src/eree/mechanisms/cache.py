@@ -53,7 +53,10 @@ _SOURCES = ("errors.py", "workload.py", "cells.py", "policy", "random", "mechani
 _DIGEST, _LENGTH, _APART = 32, 8, 64
 _OTHERS_MAY_WRITE, _STICKY = 0o022, 0o1000
 #: What an entry raises that is whole but not written as entries are.
-_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+_DAMAGED = (
+    *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
+    *(SyntaxError, RecursionError),  # of a type, and of lists in lists
+)
 #: What a certificate is made of, by name.
 _PARTS = {
     kind.__name__: kind

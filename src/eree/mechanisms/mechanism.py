@@ -184,7 +184,10 @@ class Mechanism(ABC):
 
     @property
     def boxes(self) -> tuple[Array, Array, Array] | None:
-        """Shares of boxes in which transformed noise is uniform, and how far these go each way."""
+        """Shares of boxes in which transformed noise is uniform, and how far these go each way.
+
+        None where there are no such boxes, or the transform is not one by `Knots`.
+        """
         return None
 
     @property

@@ -214,7 +214,7 @@ class LinkedTable(DataSet):
         low, high = (end.ravel()[order] for end in parts.ends(added.table, 1 - miss, known.one))
         cells = (sums.groups_of_runs[:, None] * sums.numbers).ravel()[order]
         return narrower_of_few(
-            (low, high), lambda few: self._each(asked, sums, few).ends(miss), cells
+            (low, high), lambda few: self._each(asked, sums, few).own_ends(miss), cells
         )
 
     def _each(
