@@ -5,7 +5,7 @@ Of every function f of a noisy count the mean given the count, E[f(y) | n], is k
 
 - the shift c: E[y - c(y) | n] = n.  So the sum of all y - c(y) is off by nothing on average;
 - the variance v of y - c(y), and what two cells of a group share: a covariance u(n) u(n');
-- the bend t = 2 Cov(y - c, v) - 2/3 E(y - c - n)^3: by how much noise that made a count too small
+- the skew t = 2 Cov(y - c, v) - 2/3 E(y - c - n)^3: by how much noise that made a count too small
   makes its variance seem too small.
 
 Each group has V, the variance of the sum of its cells, and h = (V / sum of v)^2 times the sum of t.
@@ -69,8 +69,8 @@ class Parts:
 
     shift: Array
     variance: Array
-    bend: Array
-    bends: Array
+    skew: Array
+    skews: Array
     squares: Array
 
     def reach(self, level: float, one: Transformed) -> tuple[Array, Array]:
@@ -84,10 +84,10 @@ class Parts:
         normal = quantiles(np.zeros(1), level)
         q = np.maximum(normal, normal + of_one * (one.quantile(level) - normal))
         q = np.maximum(q, quantiles(one.kurtosis * of_one, level))
-        rate = np.maximum(np.sqrt(self.bends) / variance, 1e-9)
+        rate = np.maximum(np.sqrt(self.skews) / variance, 1e-9)
         turn = np.minimum(q * rate, 50.0)
         even = np.sqrt(variance) * np.sinh(turn) / rate + _HALF
-        moved = self.bend / variance * (0.25 + (np.sinh(turn / 2) / rate) ** 2) - self.shift
+        moved = self.skew / variance * (0.25 + (np.sinh(turn / 2) / rate) ** 2) - self.shift
         return even + moved, even - moved
 
     def ends(self, noisy: Integers, level: float, one: Transformed) -> tuple[Integers, Integers]:
@@ -229,17 +229,17 @@ def narrower_of_few(
 
 def _of_groups(known: NDArray[np.floating[Any]]) -> Array:
     """What adds up over groups, from the sums of what is known of their cells."""
-    shift, variance, common, square, bend = known
+    shift, variance, common, square, skew = known
     found = np.empty(known.shape)
-    of_sum, bent = found[1], found[2]
+    of_sum, skewed = found[1], found[2]
     found[0] = shift
     np.multiply(common, common, out=of_sum)
     of_sum += variance
     of_sum -= square
-    np.divide(of_sum, variance, out=bent)
-    bent *= bent
-    bent *= bend
-    np.multiply(bent, bent, out=found[3])
+    np.divide(of_sum, variance, out=skewed)
+    skewed *= skewed
+    skewed *= skew
+    np.multiply(skewed, skewed, out=found[3])
     found[3] /= of_sum
     found[3] /= 4
     np.multiply(of_sum, of_sum, out=found[4])

@@ -2,7 +2,7 @@
 
 Noise is added to transformed counts, as a mixture of boxes in which the cells of a group are
 independent and uniform (`Mechanism.boxes`).  So E[f(y) | n] is known for every function f of a
-noisy count y and every count n.  Where the transform has bends no smooth function has the mean that
+noisy count y and every count n.  Where the transform has knots no smooth function has the mean that
 is wanted everywhere: least squares weigh what is left of it against the variance that is added.
 """
 
@@ -29,7 +29,7 @@ _MOST, _MOST_BOXES, _NEVER = 1_600, 1 << 16, 1e-14
 _ADDED, _LOOSE = 0.02, 0.3
 #: Points of tails, and the least deviation of a transformed count: of less doubles show nothing.
 _POINTS, _LEAST = 2_048, 1e-4
-#: The power of a count that shift, variance, what two cells share, its square and the bend go by.
+#: The power of a count that shift, variance, what two cells share, its square and the skew go by.
 _POWERS = (1, 2, 1, 2, 3)
 
 
@@ -61,12 +61,12 @@ def learnt(mechanism: Mechanism) -> Arrays:
     variance = noise.mean(left**2) - mean**2
     seen = np.maximum(noise.function(variance, 2, variance, _LOOSE), variance.min())
     third = noise.mean(left**3) - 3 * mean * variance - mean**3
-    bend = 2 * (noise.mean(left * seen) - mean * noise.mean(seen)) - third * (2 / 3)
-    bend = np.maximum(bend, 0.0)
-    bent = np.maximum(noise.function(bend, 3, bend + 0.01 * rough**3, _LOOSE), 0.0)
+    skew = 2 * (noise.mean(left * seen) - mean * noise.mean(seen)) - third * (2 / 3)
+    skew = np.maximum(skew, 0.0)
+    skewed = np.maximum(noise.function(skew, 3, skew + 0.01 * rough**3, _LOOSE), 0.0)
     both = noise.between_boxes(left)
     common = np.clip(noise.function(both, 2, variance, _LOOSE), 0.0, seen)
-    each = np.stack([shift, seen, np.sqrt(common), common, bent])
+    each = np.stack([shift, seen, np.sqrt(common), common, skewed])
     start = int(noisy[0])
     edges = np.arange(start, start + _EACH)
     rest = np.geomspace(edges[-1], _LAST, CLASSES - _EACH).astype(np.int64)[1:]
