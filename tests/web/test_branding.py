@@ -170,7 +170,9 @@ def test_files_of_names_say_at_the_start_what_they_fit(releases: list[Path], hom
     tool = QueryTool(releases, port=0, site=home / "site.toml")
     tool.run(tool.stop)
     (line,) = (one for one in tool.said()["lines"] if one.startswith("names of place"))
-    assert re.fullmatch(r"names of place: 0 of \d+ codes have one; 1 names have no code here", line)
+    assert re.fullmatch(
+        r"names of place: 0 of \d+ codes have one; names without a code here: 1", line
+    )
 
 
 def test_names_of_what_no_data_set_has_are_refused(releases: list[Path], home: Path) -> None:

@@ -172,7 +172,8 @@ def test_areas_without_a_shape_are_counted_and_stay_in_the_table(
     assert text.count("data-area=") == count and text.count("data-code=") == 4
     assert "<b>" not in text
     line = describe_fit("place", catalogue.maps["place"], catalogue.data_sets)
-    assert line.startswith(f"some.geojson: 4 of {count} codes of place have a shape; 1 shapes")
+    assert line.startswith(f"some.geojson: 4 of {count} codes of place have a shape; ")
+    assert "shapes without a code here: 1, features without a shape: " in line
     about = client.get(f"/d/{data.name}/about").text
     assert "some.geojson, which is no part of the release" in about
 

@@ -344,8 +344,8 @@ def describe_fit(name: str, shapes: AreaMap, data_sets: Sequence[DataSet]) -> st
     found, known, over = shapes.fit(_codes(data_sets, name))
     return (
         f"{shapes.file}: {number(found, 0)} of {number(known, 0)} codes of {name} have a"
-        f" shape; {number(over, 0)} shapes have no code here, {number(shapes.empty, 0)} features"
-        " no shape"
+        f" shape; shapes without a code here: {number(over, 0)},"
+        f" features without a shape: {number(shapes.empty, 0)}"
     )
 
 
@@ -355,5 +355,5 @@ def describe_names(name: str, titles: Mapping[str, str], data_sets: Sequence[Dat
     found = len(codes & titles.keys())
     return (
         f"names of {name}: {number(found, 0)} of {number(len(codes), 0)} codes have one;"
-        f" {number(len(titles) - found, 0)} names have no code here"
+        f" names without a code here: {number(len(titles) - found, 0)}"
     )
