@@ -45,6 +45,8 @@ OTHER = {"socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "so
          "os.spawn", "os.fork", "os.forkpty", "ctypes.dlopen", "mmap.__new__", "ftplib.connect",
          "http.client.connect", "urllib.Request"}
 def note(event, given):
+    if event == "mmap.__new__" and given[0] >= 0:
+        given = (os.readlink(f"/proc/self/fd/{given[0]}"), *given[1:])
     if event in FIRST or event in OTHER:
         noted.append([event, *(fsdecode(x) if isinstance(x, (bytes, str)) else repr(x)
                                if not hasattr(x, "__fspath__") else fsdecode(x) for x in given)])
@@ -158,7 +160,7 @@ class Judge:
         """Whether an event is of the cache folder alone."""
         if event in ("os.mkdir", "os.listdir", "os.scandir"):
             return (home / given[0]).resolve() == self.cache
-        if event in ("open", "tempfile.mkstemp", "os.remove"):
+        if event in ("open", "tempfile.mkstemp", "os.remove", "mmap.__new__"):
             return self.entries(home / given[0])
         return event == "os.rename" and self.entries(home / given[0], home / given[1])
 
@@ -453,6 +455,10 @@ TRESPASSES = {
     "local line": "import socket; socket.socket(socket.AF_UNIX).connect('{home}/pg.sock')",
     "name": "import socket; socket.getaddrinfo('localhost', 80)",
     "open to all": "import socket; socket.socket().bind(('0.0.0.0', 0))",
+    "mapping": "import mmap; f = open('{home}/tables.db', 'rb'); noted.clear();"
+    " mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)",
+    "mapping while it listens": "import mmap; {listen}; f = open('{home}/cache/entry', 'rb');"
+    " noted.pop(); mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)",
     "program": "import subprocess; subprocess.run(['true'])",
     "shell": "import os; os.system('true')",
     "cache while it listens": "{listen}; open('{home}/cache/entry', 'rb').read(1)",
