@@ -184,10 +184,7 @@ class Mechanism(ABC):
 
     @property
     def boxes(self) -> tuple[Array, Array, Array] | None:
-        """Shares of boxes in which transformed noise is uniform, and how far these go each way.
-
-        None where there are no such boxes, or the transform is not one by `Knots`.
-        """
+        """Shares and sides of boxes in which noise is uniform; of transforms by `Knots` alone."""
         return None
 
     @property
