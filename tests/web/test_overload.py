@@ -290,7 +290,7 @@ def test_a_body_that_does_not_come_is_given_up_and_holds_no_place(
     monkeypatch.setattr("eree.web.app.MOST_BODIES", 2)
     tool, ready = QueryTool(releases, port=0), threading.Event()
     desk = tool._front.desk
-    desk.limits = replace(desk.limits, seconds=PATIENCE, sending=0.5)
+    desk.limits = replace(desk.limits, seconds=PATIENCE, sending=2.0)
     thread = threading.Thread(target=tool.run, args=(ready.set,))
     thread.start()
     assert ready.wait(PATIENCE)
