@@ -51,7 +51,7 @@ class Front:
         self, app: ASGIApp, desk: Desk, refuse: Refuse, compile_pages: Callable[[], None]
     ) -> None:
         """`compile_pages` does what the first pages would have to wait for."""
-        self.app, self.desk, self._refuse, self.compile_pages = app, desk, refuse, compile_pages
+        self.app, self.desk, self.refuse, self.compile_pages = app, desk, refuse, compile_pages
         self._packed = GZipMiddleware(self._plain, 1_000, 5, exclude_content_types=_PACKED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,22 +63,23 @@ class Front:
     async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: ASGIApp = self.app
         if scope["type"] == "http":
-            key, most = _key_of(scope), self.desk.limits.address
+            key, most = key_of(scope), self.desk.limits.address
             kept = self.desk.known(key) if scope["method"] in ("GET", "HEAD") else None
             if kept is not None:
                 answer = kept
             elif _SLASH.search(key[0]):
-                answer = self._refuse(404, say("no page has this address"), key)
+                answer = self.refuse(404, say("no page has this address"), key)
             elif len(key[0]) + len(key[1]) > most:
                 said = say(
                     "an address has at most %(most)s characters; keep fewer codes",
                     most=f"{most:,}",
                 )
-                answer = self._refuse(414, said, key)
+                answer = self.refuse(414, said, key)
         await answer(scope, receive, send)
 
 
-def _key_of(scope: Scope) -> Key:
+def key_of(scope: Scope) -> Key:
+    """What the answer to a request depends on."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     accept = header_of(scope, b"accept")
     wants = b"application/json" in accept and b"text/html" not in accept
@@ -125,7 +126,7 @@ def application(
         if "/lists/" in path:
             known[405], allowed = say("a list of codes is sent here, with POST"), b"POST"
         reason = known.get(error.status_code, say("this cannot be answered"))
-        answer = refuse(error.status_code, reason, _key_of(request.scope))
+        answer = refuse(error.status_code, reason, key_of(request.scope))
         if error.status_code == 405:
             more = b", POST" if path.endswith("/build") else b""
             answer.raw_headers.append((b"allow", allowed + more))
@@ -151,7 +152,7 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
 
     def route(path: str, view: View, caching: str = SHORT) -> Route:
         async def endpoint(request: Request) -> Response:
-            key, parts = _key_of(request.scope), dict(request.path_params)
+            key, parts = key_of(request.scope), dict(request.path_params)
             if (rest := untracked(key[1])) != key[1]:
                 where = key[0] + b"?" * bool(rest) + rest
                 return Kept(moved(301, site.path + where.decode("latin-1")), SHORT)

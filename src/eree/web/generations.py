@@ -174,7 +174,7 @@ class Generations:
         process = os.fork()
         if process == 0:
             held = [] if self._current is None else [self._current.lifeline]
-            _exit(lambda: self._nursery(alive, tell, (lifeline, report, *held)))
+            in_fork(lambda: self._nursery(alive, tell, (lifeline, report, *held)))
         os.close(alive)
         os.close(tell)
         return _Generation(self._number, process, lifeline, report)
@@ -259,7 +259,7 @@ class Generations:
                 if self._counters is not None:
                     self._counters.leave()
 
-            _exit(work)
+            in_fork(work)
         return process
 
 
@@ -275,7 +275,7 @@ def _report(tell: int, **said: Any) -> None:
         return
 
 
-def _exit(work: Callable[[], None]) -> NoReturn:
+def in_fork(work: Callable[[], None]) -> NoReturn:
     """Do some work in a fork, and end it without what the first process has to tidy up."""
     status = 1
     try:

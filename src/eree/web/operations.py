@@ -131,10 +131,12 @@ class Porch:
         data_sets: int = 0,
         counters: Counters | None = None,
         log: LogForm | None = None,
+        coming: Callable[[], float] | None = None,
     ) -> None:
+        """`coming` is how much is verified of what is not served yet."""
         self._app, self.desk, self._prefix = app, desk, prefix
         self._counters, self._data_sets, self._seen = counters, data_sets, 0
-        self._log = log
+        self._log, self._coming = log, coming
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, count it and write it down."""
@@ -187,6 +189,8 @@ class Porch:
         if path == HEALTH:
             return Reply(200, PLAIN, b"alive\n")
         if path == READY:
+            if self._coming is not None:
+                return Reply(503, PLAIN, f"verifying: {self._coming():.0%} done\n".encode())
             if self.desk.full_lines() >= self._data_sets > 0:
                 return Reply(503, PLAIN, b"all places are taken\n")
             return Reply(200, PLAIN, f"ready: {self._data_sets} data sets\n".encode())

@@ -25,7 +25,7 @@ HEADINGS = {
     413: say("This table is too large"),
     414: say("This address is too long"),
     500: say("Something went wrong on our side"),
-    503: say("Too many questions at once"),
+    503: say("This cannot be answered just now"),
 }
 OTHERWISE = say("This cannot be answered")
 

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from eree.errors import Refusal
 from eree.mechanisms.cache import left_closed
@@ -105,7 +106,7 @@ class QueryTool:
         """
         self._door = door or Door(host, port)  # before anything slow is done
         try:
-            public = None if home is None else _checked_home(home)
+            public = None if home is None else checked_home(home)
             branding = Branding() if site is None else Branding.read(site)
             self._names = branding.names
             self.catalogue = Catalogue.open(
@@ -129,20 +130,7 @@ class QueryTool:
             counters=counters,
             log=log,
         )
-        config = uvicorn.Config(
-            porch,
-            http="httptools",
-            ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            lifespan="off",
-            timeout_keep_alive=20,
-            timeout_graceful_shutdown=STOPPING_SECONDS,
-        )
-        self._server = _Server(config)
+        self._server = server_of(porch)
 
     def maps(self) -> list[str]:
         """What each map and each file of names fits, in a line."""
@@ -199,13 +187,14 @@ def _few_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """A server for which a signal is the ordinary end, and no failure."""
 
     ready: Callable[[], None] | None = None
     alive: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take the first in, and say so."""
         await super().startup(sockets)
         if self.alive is not None:
             asyncio.get_running_loop().add_reader(self.alive, self._told)
@@ -242,6 +231,24 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+def server_of(app: ASGIApp) -> Server:
+    """A server that runs an application."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        limit_concurrency=MOST_CONNECTIONS,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=STOPPING_SECONDS,
+    )
+    return Server(config)
+
+
 def _untaken(host: str, port: int, error: Exception) -> str:
     """Why a port cannot be taken, and what would work."""
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
@@ -252,7 +259,7 @@ def _untaken(host: str, port: int, error: Exception) -> str:
     return f"{host} is no address of this machine; choose one with --host, such as 127.0.0.1"
 
 
-def _checked_home(home: str) -> str:
+def checked_home(home: str) -> str:
     """The public address without a slash at its end."""
     said = "the public address is one such as https://data.example.org"
     if not (home.isascii() and home.isprintable()) or set(home) & set(" \"'<>\\^`{|}"):

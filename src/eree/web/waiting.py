@@ -1,0 +1,131 @@
+"""Who asks while releases are verified hears that, and how far it is, instead of nothing.
+
+A process of its own answers at the door until the releases are served.  It opens nothing but the
+file of the site, and ends when it is told to, or when all who could tell it are gone.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import struct
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from starlette.types import Receive, Scope, Send
+
+from eree.errors import Refusal
+from eree.web.app import Front, application, key_of
+from eree.web.branding import Branding
+from eree.web.catalogue import Catalogue
+from eree.web.desk import Kept
+from eree.web.generations import in_fork
+from eree.web.operations import LogForm, Porch
+from eree.web.server import Door, checked_home, server_of
+from eree.web.words import say
+
+#: Releases that were verified before are served sooner than after so many seconds.
+PATIENCE = 1.5
+#: A page looks again after so many seconds.
+AGAIN = 5
+_SHARE = struct.Struct("d")
+
+
+class WaitingRoom:
+    """What answers at a door while releases are verified behind it."""
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        home: str | None = None,
+        site: str | os.PathLike[str] | None = None,
+        log: LogForm | None = None,
+    ) -> None:
+        self._shared = mmap.mmap(-1, _SHARE.size)
+        alive, self._lifeline = os.pipe()
+        self._gone, going = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            os.close(self._lifeline)
+            os.close(self._gone)
+            in_fork(lambda: self._answer(door, home, site, log, alive))
+        os.close(alive)
+        os.close(going)
+
+    @property
+    def share(self) -> float:
+        """How much is done; known to all processes."""
+        done: float = _SHARE.unpack_from(self._shared)[0]
+        return done
+
+    @share.setter
+    def share(self, done: float) -> None:
+        _SHARE.pack_into(self._shared, 0, done)
+
+    def leave(self) -> None:
+        """Let it come to its end; nobody is answered by it any more when this returns.
+
+        A process that was forked meanwhile may say so as well.
+        """
+        with suppress(BrokenPipeError):  # it is gone already
+            os.write(self._lifeline, b".")
+        while os.read(self._gone, 1):
+            pass
+
+    def close(self) -> None:
+        """The same, in the process that made it."""
+        self.leave()
+        os.waitpid(self._process, 0)
+        os.close(self._lifeline)
+        os.close(self._gone)
+
+    def __enter__(self) -> WaitingRoom:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    # -------------------------------------------------------------- the process that answers
+
+    def _answer(
+        self,
+        door: Door,
+        home: str | None,
+        site: str | os.PathLike[str] | None,
+        log: LogForm | None,
+        alive: int,
+    ) -> None:
+        if select.select([alive], [], [], PATIENCE)[0]:
+            return
+        with suppress(Refusal):  # which the tool itself says, and ends by
+            branding = Branding() if site is None else Branding.read(site)
+            public = door.address if home is None else checked_home(home)
+            front = application(Catalogue(()), public, branding=branding)
+
+            async def waiting(scope: Scope, receive: Receive, send: Send) -> None:
+                answer = front if scope["path"].startswith("/static/") else self._wait(front, scope)
+                await answer(scope, receive, send)
+
+            porch = Porch(
+                waiting,
+                front.desk,
+                prefix=urlsplit(public).path,
+                coming=lambda: self.share,
+                log=log,
+            )
+            server = server_of(porch)
+            server.alive = alive
+            server.run(sockets=[door.socket])
+
+    def _wait(self, front: Front, scope: Scope) -> Kept:
+        """Says that what is asked for comes, and that a browser looks again."""
+        said = say(
+            "what is served here is verified first, and %(share)s of that is done; this page looks"
+            " again by itself",
+            share=f"{self.share:.0%}",
+        )
+        answer = front.refuse(503, said, key_of(scope))
+        answer.raw_headers.append((b"refresh", b"%d" % AGAIN))
+        return answer
