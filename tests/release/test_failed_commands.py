@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,3 +179,29 @@ def test_what_may_not_be_touched_is_reported_in_a_sentence_and_costs_nothing(
     assert left(office) == before
     assert list((office / "home").iterdir()) == []
     assert eree.Ledger.open(office / "ledger.db").spent().epsilon == 0
+
+
+def test_what_cannot_be_paid_or_written_is_refused_before_the_tables_are_read(
+    population: eree.Tables, tmp_path: Path
+) -> None:
+    shutil.copytree(population.folder, tmp_path / "data")
+    (tmp_path / "data" / "job.parquet").write_bytes(b"no table")  # which a plan does not look at
+    (tmp_path / "plan.toml").write_text(text(settings(tmp_path / "data")), encoding="utf-8")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "note").touch()
+    small = eree.Guarantee(TOTAL.neighbours, TOTAL.epsilon / 100, TOTAL.delta)
+    eree.Ledger.create(tmp_path / "small.db", small, data_set="data")
+    eree.Ledger.create(tmp_path / "other.db", TOTAL, data_set="another")
+    eree.Ledger.create(tmp_path / "ledger.db", TOTAL, data_set="data")
+    for ledger, out, words in (
+        ("small.db", "out", "left"),
+        ("other.db", "out", "another"),
+        ("ledger.db", "taken", "is not a new or empty folder"),
+        ("ledger.db", "out", "job.parquet"),
+    ):
+        plan, where = tmp_path / "plan.toml", tmp_path / out
+        status, _, said = eree_command(
+            "release", plan, "--out", where, "--ledger", tmp_path / ledger
+        )
+        assert status == 2 and words in said, said
+        assert ("parquet" in said) is (words == "job.parquet")

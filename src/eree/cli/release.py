@@ -24,6 +24,7 @@ from eree.cli.options import (
 from eree.cli.terminal import ledger_to_spend_from, one_line, progress, say_released
 from eree.errors import how_many
 from eree.policy.neighbours import plain
+from eree.release.issue import new_folder
 
 plan_argument = click.argument("file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 
@@ -147,15 +148,19 @@ def _explore(file: Path, out: Path, sizes: Path | None, shares: Path | None, as_
 
 def _unfit(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee | None) -> str:
     """Why a ledger would not pay a price, or whatever a plan costs, in the words of spending."""
-    balance = book.balance()
-    relation = balance.total.neighbours
     try:
-        book.check_heads()
-        asked = price or eree.Guarantee(planned.total.neighbours, 0)
-        balance.check(asked, planned.protects(relation).under(relation))
+        _check(planned, book, price or eree.Guarantee(planned.total.neighbours, 0))
     except eree.Refusal as refusal:
         return str(refusal)
     return ""
+
+
+def _check(planned: eree.Plan, book: eree.Ledger, price: eree.Guarantee) -> None:
+    """Refuse what a ledger would refuse to pay."""
+    balance = book.balance()
+    relation = balance.total.neighbours
+    book.check_heads()
+    balance.check(price, planned.protects(relation).under(relation))
 
 
 @cli.command(
@@ -195,6 +200,8 @@ def release(
         )
     book = ledger_to_spend_from(ledger)
     signer = eree.Signer.read(sign) if sign is not None else None
+    new_folder(out)
+    _check(planned, book, planned.price())  # before the tables are read, which may take long
     with progress() as tell:
         tables = eree.load(
             planned.data,
