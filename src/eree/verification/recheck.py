@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,16 +148,21 @@ class Recheck(ABC):
 
     def _files(self) -> None:
         folder, listed, folders = self.release.folder, set[str](), {"tables"}
+        within: list[tuple[str, str]] = []
         for home in self.homes:
             own = self.record[home] if home == "tables" else self.record.get(home, ())
-            said = [pair for one in own for pair in one["files"].items()]
-            for file, digest in said:
+            for file, digest in [pair for one in own for pair in one["files"].items()]:
                 if Path(file).parent != Path(home):
                     self.fault("", f"lies outside the {home} of the release", file)
-                elif rule := file_fault(folder / file, digest):
-                    self.fault("", rule, file)
+                else:
+                    within.append((file, digest))
                 listed.add(file)
                 folders.add(home)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            rules = threads.map(lambda one: file_fault(folder / one[0], one[1]), within)
+            for (file, _), wrong in zip(within, rules, strict=True):
+                if wrong:
+                    self.fault("", wrong, file)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if self.beside(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,30 @@ def row_faults(folder: Path, table: Mapping[str, Any], measure: TableMeasure) ->
         if not columns.equals(measure.columns) or rows.num_rows != table["rows"]:
             yield "has other columns or another number of rows than the record says"
             return
-        alike = _is_twin(file.with_suffix(".csv"), rows, measure.columns, pooled=pooled)
     except (OSError, ValueError, pa.ArrowException):  # a name that is not UTF-8 is a ValueError
         yield "cannot be read"
         return
+    with ThreadPoolExecutor(1) as beside:  # the twin is read while the cells are looked at
+        reading = beside.submit(
+            _is_twin, file.with_suffix(".csv"), rows, measure.columns, pooled=pooled
+        )
+        found = list(
+            _profile_faults(rows, measure, profile)
+            if isinstance(profile, SizeProfile)
+            else _cell_faults(rows, measure)
+        )
+        try:
+            alike = reading.result()
+        except (OSError, ValueError, pa.ArrowException):
+            yield "cannot be read"
+            return
     if not alike:
         yield "differs from its CSV twin"
-    if isinstance(profile, SizeProfile):
-        yield from _profile_faults(rows, measure, profile)
-        return
+    yield from found
+
+
+def _cell_faults(rows: pa.Table, measure: TableMeasure) -> Iterator[str]:
+    """What is wrong with the rows of a table of jobs."""
     noisy = rows["noisy"].to_numpy()
     if not (rows["employment"].to_numpy() == np.maximum(noisy, 0)).all():
         yield "employment is not the noisy count, or zero where that is negative"
