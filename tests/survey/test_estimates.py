@@ -150,7 +150,7 @@ def test_errors_are_sampling_and_noise_together(cube: eree.ProtectedCube) -> Non
     assert np.allclose(found.margin(0.95), 2.1183 * found.standard_error, rtol=1e-4)
     low, high = found.interval("0.9")
     assert np.allclose(low, np.maximum(found.values - found.margin(), 0))
-    assert np.allclose(high, np.maximum(found.values + found.margin(), 0))
+    assert np.allclose(high, np.maximum(found.values, 0) + found.margin())
     with pytest.raises(eree.Refusal, match=r"at least 0\.5 and below 1"):
         found.margin("95")
 
@@ -162,6 +162,9 @@ def test_estimates_are_flagged_by_public_thresholds() -> None:
     axes = (eree.survey.query.Axis("a", "A", tuple("vwxyz"), tuple("VWXYZ")),)
     made = Estimates(Query("a"), axes, values, noise, None, absent=absent)
     assert made.variation.tolist() == [np.inf, np.inf, 0.3, 0.01, np.inf]
+    low, high = made.interval()
+    assert (low <= np.maximum(values, 0)).all() and (np.maximum(values, 0) <= high).all()
+    assert high[0] == high[1] > 0 == high[4]  # below 0 as at 0; nobody where nobody can be
     assert made.negative.tolist() == [True, False, False, False, False]
     assert made.unreliable().tolist() == [True, True, False, False, False]
     assert made.unreliable(0.2).tolist() == [True, True, True, False, False]

@@ -195,16 +195,18 @@ def test_plain_data_and_flags_of_an_answer_are_those_of_its_parts(
 def recorded(cell: Cell) -> dict[str, Any]:
     """One figure as plain data: what has no bound is null."""
 
-    def number(value: float, unit: int) -> float | int | None:
+    digits = max(3, len(str(cell.unit)) - 1)  # those of files
+
+    def number(value: float, unit: int, digits: int = digits) -> float | int | None:
         if not np.isfinite(value):
             return None
-        rounded = round(value * 10_000) / 10_000
+        rounded = round(value, digits)
         return int(rounded) if unit == 1 and rounded == int(rounded) else rounded
 
     found: dict[str, Any] = {
         "estimate": cell.estimate,
         **{name: number(getattr(cell, name), cell.unit) for name in ("low", "high", "margin")},
-        "relative": number(cell.relative, 1_000),
+        "relative": number(cell.relative, 1_000, max(digits, 4)),
     }
     if cell.deviation is not None:
         found["standard_error"] = number(cell.deviation, cell.unit)

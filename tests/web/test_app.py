@@ -413,13 +413,14 @@ def test_variables_that_share_a_name_alone_are_told_apart(
         assert (apart == (other,)) == alike
 
 
-def test_the_digest_of_a_distribution_is_called_one(
+def test_the_digest_of_a_distribution_is_in_the_record_and_on_no_page(
     client: TestClient, tables: dict[str, LinkedTable]
 ) -> None:
     data = tables["jobs"]
     digest = str(data.release.about("jobs")["parameters"]["levels"])
     text = client.get(f"/d/{data.name}/about").text
-    assert f"a digest of them ({digest})" in text and f"levels = {digest}" not in text
+    assert "the record has a digest of them" in text and digest not in text
+    assert digest in client.get(f"/d/{data.name}/about.json").text
 
 
 def test_a_page_has_no_control_that_does_nothing_on_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -147,12 +148,22 @@ def test_what_cannot_be_is_refused_by_its_place(
         b"<svg><style>@import url(https://example.org/x.css)</style></svg>",
         b'<!DOCTYPE svg [<!ENTITY x "y">]><svg/>',
         b"<html></html>",
+        b"<svg",
+        b"<svg></svg>",  # of no namespace, which no browser shows
+        b'<svg xmlns="http://www.w3.org/2000/svg"><g></svg>',
         b"<svg>" + b" " * 200_001,
     ],
 )
 def test_a_logo_that_could_do_more_than_be_seen_is_refused(home: Path, content: bytes) -> None:
     (home / "logo.svg").write_bytes(content)
     with pytest.raises(eree.Faulty, match="logo"):
+        Branding.read(home / "site.toml")
+
+
+def test_a_pipe_is_no_file_of_names(home: Path) -> None:
+    (home / "places.csv").unlink()
+    os.mkfifo(home / "places.csv")  # which nobody writes to
+    with pytest.raises(eree.Faulty, match=r"names\.place"):
         Branding.read(home / "site.toml")
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
@@ -181,6 +182,8 @@ def test_processes_that_fork_share_lists() -> None:
         ("01 02 04", "01 02 04", ""),
         ("places\n01", "01", "places"),
         ("A\n04", "A 04", ""),
+        ('name,place\n"Gary, city of",01\n"""One""; two",04\n', "01 04", "name,place"),
+        ('"01"\n04', "01 04", ""),
     ],
 )
 def test_lists_are_read_as_people_have_them(text: str, codes: str, heading: str) -> None:
@@ -191,6 +194,33 @@ def test_lists_are_read_as_people_have_them(text: str, codes: str, heading: str)
 def test_a_code_may_have_blanks_in_it() -> None:
     assert codes_in(PLACE, "03 east\n03 east\n01").codes == ("03 east", "01")
     assert codes_in(PLACE, "name\tcode\nThree\t03 east").codes == ("03 east",)
+
+
+@pytest.mark.parametrize("code", ["a,b", "a;b", "a|b", "'a", 'a"b', "a, b", "a b"])
+def test_a_code_may_have_what_stands_between_fields(code: str) -> None:
+    place = replace(PLACE, codes=(*PLACE.codes, code), labels=(*PLACE.labels, "odd"))
+    quoted = '"' + code.replace('"', '""') + '"'
+    for text in (f"{code}\n01", f"{quoted}\n01", f'name,place\n"x, y",{quoted}\nz,01'):
+        assert codes_in(place, text).codes == (code, "01")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "," * 999_000,
+        '",' * 450_000,
+        ("," * 199 + "\n") * 4_000,
+        '"' * 900_000,
+        ('"a,"' * 40 + "\n") * 5_000,
+        '"' + '""' * 400_000 + ",x",
+    ],
+    ids=range(6),
+)
+def test_what_is_made_to_take_long_is_refused_soon(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(Refusal):
+        codes_in(PLACE, text)
+    assert time.process_time() - began < 20  # and not minutes, on the slowest of machines
 
 
 @pytest.mark.parametrize(

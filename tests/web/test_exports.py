@@ -212,5 +212,16 @@ def test_the_period_is_in_the_name_of_a_file_and_nothing_odd_is(
     query = Query(("education",), where={"occupation": ("29-1141",)})
     want = f"{cube.name}-by-education-occupation-29-1141-2026-Q1.csv"
     assert file_name(cube, query, "csv") == want
+    names = {
+        file_name(cube, one, "csv", *own)
+        for one, own in (
+            (query, ()),
+            (replace(query, confidence="0.95"), ()),
+            (query, ("above-3.50", "1a2b3c4d")),
+            (query, ("heat",)),
+            (query, ("heat", "page-2")),
+        )
+    }
+    assert len(names) == 5
     long = Query(tuple(v.name for v in cube.variables))
     assert len(file_name(cube, long, "parquet")) <= 128

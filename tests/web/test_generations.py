@@ -7,10 +7,12 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -18,7 +20,7 @@ import pages
 from eree.errors import Refusal
 from eree.web.generations import Generations
 from eree.web.server import Door, QueryTool
-from processes import PATIENCE, until
+from processes import PATIENCE, running, until
 from started import children, started
 
 CUBE = re.compile("^cube-")
@@ -56,6 +58,58 @@ def test_nobody_is_left_when_the_first_process_is_killed(releases: list[Path]) -
         tool.process.kill()
         tool.process.wait(PATIENCE)
         assert until(lambda: gone(everyone))
+
+
+def test_nobody_is_left_when_it_is_killed_while_it_verifies(
+    releases: list[Path], tmp_path: Path
+) -> None:
+    door = Door(port=0)
+    port = door.address.rpartition(":")[2]
+    door.close()
+    command = [sys.executable, "-m", "eree", "serve", str(releases[0]), "--port", port]
+    surroundings = pages.environment() | {"EREE_CACHE": str(tmp_path / "cold")}
+    with running([*command, "--workers", "2", "--json"], env=surroundings) as process:
+
+        def verifying() -> bool:
+            try:
+                urlopen(f"{door.address}/ready", timeout=PATIENCE)
+            except HTTPError as error:
+                return error.code == 503
+            except OSError:  # nobody answers yet
+                return False
+            raise AssertionError("it was ready too soon")
+
+        assert until(verifying)
+        everyone = children(process.pid)  # who verifies, and who says so
+        assert len(everyone) == 2
+        process.kill()
+        process.wait(PATIENCE)
+        assert until(lambda: gone(everyone))
+
+
+def test_the_last_release_can_be_withdrawn(releases: list[Path], tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    shutil.copytree(releases[1], room / "cube")
+    with started(room, "--watch", "1") as tool:
+        (cube,) = tool.names()
+        (room / "cube").rename(tmp_path / "away")
+        assert until(lambda: tool.names() == [])
+        assert until(lambda: len(children(tool.process.pid)) == 1)  # the old ones have gone
+        with pytest.raises(HTTPError, match="404"):
+            tool.get(f"/d/{cube}")
+        for page in ("/", "/methods", "/api", "/openapi.json", "/sitemap.xml", "/catalogue.jsonld"):
+            assert tool.get(page)
+        damaged = shutil.copytree(tmp_path / "away", tmp_path / "damaged")
+        (damaged / "release.json").write_text("{}", encoding="utf-8")
+        (tmp_path / "away").rename(room / "cube")
+        assert until(lambda: tool.names() == [cube])
+        (room / "cube").rename(tmp_path / "away")
+        damaged.rename(room / "cube")  # what is there and faulty takes nothing from the public
+        said = b""
+        assert tool.process.stderr is not None
+        while b"cannot be served" not in said:
+            said += os.read(tool.process.stderr.fileno(), 4096)
+        assert tool.names() == [cube]
 
 
 def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(

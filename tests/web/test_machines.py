@@ -22,10 +22,10 @@ from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.dataset import DataSet
-from eree.web.export import EXPORTS, _is_time, metadata
+from eree.web.export import EXPORTS, _is_time, as_sdmx, metadata
 from eree.web.linked import LinkedTable
-from eree.web.machines import interval_of
 from eree.web.query import Query
+from eree.web.standards import interval_of
 from served import HOME
 
 OFFICE = Branding(
@@ -120,9 +120,25 @@ def test_every_page_says_its_one_address_and_is_shown_as_a_card(
         assert {"og:title", "og:type", "og:url", "og:site_name"} <= head.properties.keys()
         assert head.properties["og:url"] == canonical
         assert head.properties["og:site_name"] == OFFICE.name
+    for page in (f"/d/{name}", f"/es/d/{name}/about"):  # robots may not read what has a query
+        assert Head(office.get(page).text).canonical == [f"{HOME}{page}"]
     assert Head(office.get("/nothing").text).canonical == []
     two = [f"/d/{name}?show=margin&rows=sector", f"/d/{name}?rows=sector&show=margin"]
     assert len({tuple(Head(office.get(page).text).canonical) for page in two}) == 1
+
+
+def test_what_machines_are_told_is_in_the_language_of_the_page(
+    office: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    english, spanish = (Head(office.get(f"{at}/d/{name}").text) for at in ("", "/es"))
+    assert english.properties["og:title"].startswith("Jobs by ")
+    assert spanish.properties["og:title"].startswith("Empleos por ")
+    assert "with noise under" in english.properties["og:description"]
+    assert "con ruido bajo" in spanish.properties["og:description"]
+    assert "con ruido bajo" in spanish.data[0]["description"]
+    assert "with noise under" in english.data[0]["description"]  # asked for before and after
+    assert "with noise under" in Head(office.get(f"/d/{name}").text).data[0]["description"]
 
 
 def test_a_data_set_is_one_of_schema_org(office: TestClient, catalogue: Catalogue) -> None:
@@ -215,6 +231,16 @@ def test_periods_that_are_times_become_days(period: str, days: tuple[str, str] |
 # ------------------------------------------------------------------------ files of statistics
 
 
+def test_only_times_are_times_in_sdmx(
+    client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tables["people"]
+    for period, there in (("Spring <2026>", False), ("2024-2025", False), ("2026-Q1", True)):
+        monkeypatch.setitem(data.release.record, "period", period)
+        made = as_sdmx(answer(data, Query(("sex",))), metadata(data, Query(("sex",)), (), HOME))
+        assert (b"TIME_PERIOD" in made) == there == (b"2026-Q1" in made)
+
+
 def test_sdmx_csv_has_the_columns_and_values_of_its_standard(
     client: TestClient, tables: dict[str, LinkedTable]
 ) -> None:
@@ -239,8 +265,10 @@ def test_sdmx_csv_has_the_columns_and_values_of_its_standard(
 
 def test_a_csv_file_leads_to_metadata_that_fit_it(client: TestClient, catalogue: Catalogue) -> None:
     for data in catalogue.data_sets:
-        query = f"rows={data.variables[0].name}&show=margin"
-        file = client.get(f"/d/{data.name}.csv?{query}")
+        name, *_ = (variable.name for variable in data.variables)
+        # metadata are of the address that was asked for, however it is written
+        query = ["", f"?show=margin&rows={name}", f"?rows={name}&show=margin"][len(data.name) % 3]
+        file = client.get(f"/d/{data.name}.csv{query}")
         link = re.search(
             r'<([^>]*)>; rel="describedby"; type="application/csvm\+json"', file.headers["link"]
         )
@@ -249,6 +277,7 @@ def test_a_csv_file_leads_to_metadata_that_fit_it(client: TestClient, catalogue:
         assert reply.headers["content-type"] == "application/csvm+json"
         found = reply.json()
         assert found["@context"][0] == "http://www.w3.org/ns/csvw" and found["@type"] == "Table"
+        assert found["url"] == f"{HOME}/d/{data.name}.csv{query}"
         assert client.get(found["url"]).content == file.content
         columns = found["tableSchema"]["columns"]
         rows = list(csv.reader(io.StringIO(file.content.decode("utf-8-sig"), newline="")))
@@ -283,11 +312,13 @@ def test_json_stat_says_which_dimension_is_the_time(
     data = tables["people"]
     query = query_of(data, "rows=county&cols=sex&show=margin")
     without = jsonstat(data, query)
-    monkeypatch.setitem(data.release.record, "period", "2026, second quarter")
+    monkeypatch.setitem(data.release.record, "period", "spring of 2026")
+    assert jsonstat(data, query)["role"] == {"metric": ["figure"], "geo": ["county"]}
+    monkeypatch.setitem(data.release.record, "period", "2026-Q2")
     found = jsonstat(data, query)
     assert found["role"] == {"metric": ["figure"], "geo": ["county"], "time": ["time"]}
     assert found["id"] == ["county", "sex", "time", "figure"] and found["size"][2] == 1
-    assert found["dimension"]["time"]["category"]["index"] == ["2026, second quarter"]
+    assert found["dimension"]["time"]["category"]["index"] == ["2026-Q2"]
     assert (found["value"], found["status"]) == (without["value"], without["status"])
 
 

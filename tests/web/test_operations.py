@@ -93,6 +93,17 @@ def test_metrics_count_answers_and_nothing_of_what_is_asked(catalogue: Catalogue
     assert data.variables[0].name not in reply.text and data.name not in reply.text
 
 
+def test_metrics_tell_files_from_pages(catalogue: Catalogue) -> None:
+    counters, name = Counters(), catalogue.data_sets[0].name
+    ends = (".csv", ".sdmx", ".csvm", ".jsonstat", ".xlsx", ".parquet", "/chart.svg")
+    with porch(catalogue, counters=counters) as client:
+        for end in ends:
+            assert client.get(f"/d/{name}{end}").status_code == 200
+        found = numbers(client.get("/metrics").text)
+    assert found['eree_answers_total{kind="file",status="2xx"}'] == len(ends)
+    assert 'eree_answers_total{kind="page",status="2xx"}' not in found
+
+
 # -------------------------------------------------------------------------------- the log
 
 COMBINED = re.compile(

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from eree.web.app import Front, _key_of, application
+from eree.web.app import Front, application, key_of
 from eree.web.catalogue import Catalogue
 from eree.web.desk import Desk, Kept, Key, Limits
 from eree.web.reply import PLAIN, Reply
@@ -341,9 +341,9 @@ def test_answers_are_kept_within_so_many_bytes(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_files_of_pages_are_kept_once_whatever_is_asked_with_them() -> None:
-    keys = {_key_of(scope_of("/static/style.css", query)) for query in ("", "v=1", "x=2&y=3")}
+    keys = {key_of(scope_of("/static/style.css", query)) for query in ("", "v=1", "x=2&y=3")}
     assert len(keys) == 1
-    assert len({_key_of(scope_of("/d/jobs", query)) for query in ("", "rows=sex")}) == 2
+    assert len({key_of(scope_of("/d/jobs", query)) for query in ("", "rows=sex")}) == 2
 
 
 def test_files_of_pages_stay_for_a_week_under_their_own_stamp_alone(catalogue: Catalogue) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from starlette.testclient import TestClient
 
+from eree.web.cubes import CubeSet
 from eree.web.linked import LinkedTable
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,6 +19,7 @@ def texts(picture: bytes) -> list[str]:
     assert root.tag == f"{SVG}svg"
     assert {node.tag.removeprefix(SVG) for node in root.iter()} <= {
         *("svg", "title", "style", "rect", "g", "text", "line", "path", "defs", "pattern", "use"),
+        "circle",
     }
     return [node.text or "" for node in root.iter(f"{SVG}text")]
 
@@ -47,7 +49,7 @@ def test_a_chart_is_a_file_with_the_figures_of_its_page(
     assert len(figures) >= 10
     for figure in figures:
         assert any(line.split(" (")[0] == figure for line in shown), figure
-    assert any(line.startswith("Intervals at 90%") for line in shown)
+    assert any(line.startswith("Intervals at 90%") for line in shown) != ("heat" in query)
     said, names = " ".join(shown), tables["jobs"].variable("sector").labels
     if "grouped" not in query and "panels" not in query:  # which have few beside their bars
         assert [name for name in names if name in page.text and name not in said] == []
@@ -69,6 +71,25 @@ def test_a_map_is_a_file_with_its_legend_and_without_links(
     assert drawn and len(re.findall(r'<g class="shade-\d"><path', body)) == len(drawn)
     for low in re.findall(r'shade-\d" aria-hidden="true"></span>([\d,−.]+)', page.text):
         assert any(line.startswith(low) for line in texts(found.content))
+
+
+def test_pictures_say_what_their_marks_mean_and_nothing_that_is_not_there(
+    client: TestClient, cube: CubeSet, tables: dict[str, LinkedTable]
+) -> None:
+    query = "rows=occupation&group.occupation=major&cols=education&show=margin"
+    pages = [f"/d/{cube.name}/chart{end}?{query}&as=heat" for end in ("", ".svg")]
+    page, heat = (client.get(address).text for address in pages)
+    weak = len(re.findall(r'<td class="heat-\d weak"', page))
+    assert weak and heat.count('class="dot"') == weak + 1  # and in the legend
+    said = " ".join(texts(heat.encode()))
+    assert "dot: unreliable" in said and "From which figure on a colour begins" in said
+    panels = client.get(f"/d/{cube.name}/chart.svg?{query}&as=panels").text
+    assert ("pale: unreliable" in panels) == ('class="bar weak"' in panels)
+    of_map = client.get(f"/d/{tables['jobs'].name}/map.svg?rows=place&show=margin").text
+    for picture in (heat, of_map):  # which have no errors beside their figures
+        assert "Intervals at" not in picture and "error beside it" not in picture
+        assert "the table at the address has their errors" in picture
+    assert "Intervals at 90%." in panels and "error beside it" in panels
 
 
 def test_a_picture_says_how_many_of_how_many_are_in_it(

@@ -88,7 +88,7 @@ def test_every_mechanism_is_explained_in_words_of_its_own(promised: Site) -> Non
     methods = promised.methods("").body.decode()
     assert "plateau" in methods and "stand in the record" not in methods
     (lean,) = (data for data in promised.catalogue.data_sets if "lean" in data.name)
-    assert "a digest of them (" in " ".join(lean.noise())
+    assert "a digest of them," in " ".join(lean.noise())
     assert "up to 531 workers" in " ".join(lean.noise())  # as at any office: alpha 0.1, epsilon 2
     assert "All of these numbers follow from alpha and epsilon, none from the data" in " ".join(
         lean.noise()

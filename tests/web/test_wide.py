@@ -129,7 +129,7 @@ def test_every_sheet_says_what_is_on_it(browser: Browser, tool: QueryTool) -> No
     page.goto(f"{tool.address}{views(tool)['wide']}")
     found = [re.sub(r"\s", "", sheet) for sheet in pages(page.pdf(format="A4"))]
     blocks = page.locator("table.on-paper").count()
-    headed = [sheet for sheet in found if re.search(r"columns\d+to\d+of\d+", sheet)]
+    headed = [sheet for sheet in found if re.search(r"columns\d+to\d+of\d+|;Total", sheet)]
     assert len(found) > blocks > 2
     assert len(headed) >= len(found) - 1  # the last may have notes alone
     page.context.close()

@@ -136,8 +136,12 @@ def run_query_tool(
     def complain(reason: str) -> None:
         click.echo(f"eree: {reason}", err=True)
 
+    serving = False
+
     def opened(room: WaitingRoom | None = None) -> QueryTool:
         found = folders if watch is None else releases_in(folders)
+        if room is not None:
+            room.entered()
         with progress() as tell:
 
             def report(step: str, done: float) -> None:
@@ -156,13 +160,15 @@ def run_query_tool(
                 lists=lists,
                 log=form,
                 left_out=None if watch is None or check else complain,
+                may_be_none=serving,
             )
         if room is not None:
             room.leave()
         return tool
 
     def ready(said: Mapping[str, Any]) -> None:
-        names = said["data_sets"]
+        nonlocal serving
+        serving, names = True, said["data_sets"]
         if as_json:
             found = {"address": door.address, "data_sets": names, "maps": said["maps"]}
             click.echo(json.dumps(found))
@@ -185,6 +191,11 @@ def run_query_tool(
             tool = opened(room)
             tool.run(lambda: ready(tool.said()))
             return
+
+        def first_ready(said: Mapping[str, Any]) -> None:
+            room.leave()  # it has ended, and nobody else asks how
+            ready(said)
+
         files = [Path(given.partition("=")[2]) for given in maps]
         changes = None if watch is None else partial(seen_in, folders, files)
         Generations(
@@ -193,4 +204,4 @@ def run_query_tool(
             counters=counters,
             changes=changes,
             every=watch or 0,
-        ).run(ready, complain)
+        ).run(first_ready, complain)

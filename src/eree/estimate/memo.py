@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from eree.estimate.predict import TYPICAL, ExpectedAccuracy
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import Edge, Neighbours, Strong, Weak, plain
@@ -120,11 +122,11 @@ def memo(accuracy: ExpectedAccuracy, left: Guarantee | None = None) -> str:
 
 def _described(plan: Plan) -> list[str]:
     """What the release will say of itself."""
-    said = plan.about.as_json()
+    said = {name: escape(text, quote=False) for name, text in plan.about.as_json().items()}
     if not said:
         return []
     listed = [f"- {name}: {text}" for name, text in said.items() if name != "title"]
-    title = [f"**{plan.about.title}**", ""] if plan.about.title else []
+    title = [f"**{said['title']}**", ""] if "title" in said else []
     return [*title, *listed, *[""] * bool(listed)]
 
 

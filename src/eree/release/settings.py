@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr
 
 from eree.errors import Faulty
-from eree.policy.settings import NO_CONTROLS, FileFaults, FileName, Settings, Text
+from eree.policy.settings import FileFaults, FileName, Settings, Text
 from eree.workload import POOLED_FROM
 
 #: A plan's file when it was not read from one.
@@ -158,12 +158,8 @@ class PlanSettings(Settings):
     data: FileName = ""
     level: Exactly = "0.9"
     period: Annotated[
-        StrictStr,
-        Field(
-            pattern=NO_CONTROLS,
-            max_length=1_000,
-            description="must be a text in quotes, such as '2026-Q1'",
-        ),
+        _Words,
+        Field(max_length=1_000, description="must be a text in quotes, such as '2026-Q1'"),
     ] = ""
     about: Annotated[dict[StrictStr, Any], Field(description="must be a table: [about]")] = {}
     privacy: Annotated[dict[StrictStr, Any], Field(description="must be a table: [privacy]")] = {}

@@ -60,6 +60,15 @@ class SquareSum:
         return self.value + 2 * sqrt(self.variance)
 
 
+def ends_around(estimates: NDArray[Any], margin: Reals) -> tuple[Reals, Reals]:
+    """Estimates less and plus their margins; jobs are never below 0, so neither end is.
+
+    An estimate that noise has taken below 0 says that there are few, and not that there are none:
+    its interval is the one of an estimate of 0, which holds what is left of its own.
+    """
+    return np.maximum(estimates - margin, 0.0), np.maximum(estimates, 0.0) + margin
+
+
 @dataclass(frozen=True)
 class SamplingModel:
     """The sampling variance of any table cell, from a few protected totals of the whole survey.
@@ -255,9 +264,8 @@ class Estimates(Tabular):
         return deviations(checked_level(level)) * self.standard_error
 
     def interval(self, level: float | str | Fraction = "0.9") -> tuple[Reals, Reals]:
-        """The estimates less and plus their margins; jobs are never below 0, so neither end is."""
-        margin = self.margin(level)
-        return np.maximum(self.values - margin, 0.0), np.maximum(self.values + margin, 0.0)
+        """The ends of the intervals around the estimates."""
+        return ends_around(self.values, self.margin(level))
 
     @property
     def negative(self) -> Mask:

@@ -174,7 +174,8 @@ class Block:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = (self.low, self.high, self.margin, self.relative, *errors)
-        rounded = np.round([numbers.ravel() for numbers in reals], max(4, self.digits))
+        rounded = np.round([numbers.ravel() for numbers in reals], self.digits)
+        rounded[3] = np.round(self.relative.ravel(), max(4, self.digits))
         whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
         estimates = self.values if self.unit == 1 else self.jobs
         columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]

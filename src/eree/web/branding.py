@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from eree.errors import Faulty, hint
 from eree.web.words import ENGLISH, languages
@@ -104,8 +105,7 @@ def _logo(folder: Path, name: str, faults: FileFaults) -> bytes:
         faults.add("logo", "must be an SVG or a PNG file")
         return b""
     try:
-        with (folder / name).open("rb") as file:
-            found = file.read(MOST_LOGO + 1)
+        found = _bytes_of(folder / name, MOST_LOGO)
     except OSError:
         faults.add("logo", "cannot be read; name a file from the folder of this one on")
         return b""
@@ -113,16 +113,31 @@ def _logo(folder: Path, name: str, faults: FileFaults) -> bytes:
         faults.add("logo", f"has more than {MOST_LOGO:,} bytes; make it smaller")
     elif suffix == ".png" and not found.startswith(b"\x89PNG\r\n\x1a\n"):
         faults.add("logo", "is no PNG picture")
-    elif suffix == ".svg" and (b"<svg" not in found or _ACTIVE.search(found)):
+    elif suffix == ".svg" and (_ACTIVE.search(found) or not _is_picture(found)):
         faults.add("logo", "must be an SVG picture of shapes alone: no scripts, styles or links")
     return found
+
+
+def _is_picture(found: bytes) -> bool:
+    """Whether it is XML of an SVG picture; what declares entities was refused before."""
+    try:
+        return ElementTree.fromstring(found).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+    except (ElementTree.ParseError, ValueError, LookupError):  # or of an unknown encoding
+        return False
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    """The bytes of a plain file, and one more than so many at most."""
+    if not path.is_file():  # a pipe might never end
+        raise FileNotFoundError
+    with path.open("rb") as file:
+        return file.read(most + 1)
 
 
 def _names(path: Path, place: str, faults: FileFaults) -> dict[str, str]:
     """Names by their codes, from the first two columns of a CSV file with a heading."""
     try:
-        with path.open("rb") as file:
-            whole = file.read(MOST_FILE + 1)
+        whole = _bytes_of(path, MOST_FILE)
         lines = csv.reader(io.StringIO(whole.decode("utf-8-sig"), newline=""), strict=True)
         rows = [line for line in lines if line]
     except (OSError, UnicodeDecodeError, csv.Error):

@@ -64,6 +64,8 @@ class Catalogue:
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         left_out: Callable[[str], None] | None = None,
         lists: CodeLists | None = None,
+        *,
+        may_be_none: bool = False,
     ) -> Catalogue:
         """Open and verify release folders; refuses one that is not sound, by its first fault.
 
@@ -71,7 +73,8 @@ class Catalogue:
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
         `left_out` hears why a folder is not served, or a map fits none that is or cannot be read,
         which is no reason then not to serve the others.
-        `lists` are in memory that several processes share.
+        `lists` are in memory that several processes share.  The catalogue may be empty where no
+        folder holds a release any more; one that is there and not sound is refused even then.
         """
         report = progress or (lambda _step, _done: None)
         given = list(folders)
@@ -91,7 +94,8 @@ class Catalogue:
             else:
                 known.add(made[0].release.identity)
                 found += made
-        if not found:
+        gone = not any((Path(folder) / RECORD).exists() for folder in given)
+        if not found and not (may_be_none and gone):
             raise Refusal("none of the folders can be served")
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from itertools import islice
 from threading import Lock
 from urllib.parse import parse_qsl
 
@@ -40,6 +41,8 @@ _TEXTS, _TEXT = 256, 65_536
 _UNPACKED = 32
 #: Bytes of what a reader sends, and lines of it that are named because nothing is known of them.
 MOST_SENT, MOST_NAMED = 1_000_000, 8
+#: Columns of a file with codes.
+_MOST_COLUMNS = 200
 #: Parts of a form with files, and fields of one without, where each code may be ticked.
 _MOST_FIELDS, _MOST_TICKED = 2_000, 50_000
 #: How browsers send forms; whatever else is sent is a list itself.
@@ -49,6 +52,8 @@ _HEAD, _SENDER = struct.Struct("<16sd8sI"), 8
 #: An address with a port behind it, for which one of IPv6 is in brackets.
 _WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+))(?::\d+)?")
 _BETWEEN = re.compile(r"[,;\t|]")
+#: A field of a line with quotation marks in it, and what stands behind it.
+_QUOTED = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=[,;\t|]|$)|([^,;\t|]*))([,;\t|]|$)')
 _QUOTES = " \"'\ufeff"
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
 _FIELD = re.compile(rb'(?:^|\n)content-disposition:[^\n]*;\s*name="([^"\n]*)"', re.IGNORECASE)
@@ -216,7 +221,7 @@ def codes_in(variable: Variable, text: str, *, skip: bool = False) -> Listed:
     heading; with `skip` they are left out.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line.strip(_QUOTES)]
-    fields = [[field.strip(_QUOTES) for field in _BETWEEN.split(line)] for line in lines]
+    fields = [_fields(variable, line) for line in lines]
     column = _column(variable, fields) if any(len(row) > 1 for row in fields) else None
     found, unknown, heading = list[str](), list[str](), ""
     for number, line in enumerate(lines):
@@ -242,12 +247,41 @@ def codes_in(variable: Variable, text: str, *, skip: bool = False) -> Listed:
 
 def _named(variable: Variable, row: Sequence[str], column: int | None, line: str) -> list[str]:
     """The codes of a line: in a column of a file, or all of its words."""
+    if variable.declares(row[0]) and (column is None or len(row) == 1):
+        return [row[0]]
     if column is not None:
         return [field for field in row[column : column + 1] if variable.declares(field)]
-    if variable.declares(row[0]):
-        return [row[0]]
     words = [word.strip(_QUOTES) for word in line.split()]
     return words if all(map(variable.declares, words)) else []
+
+
+def _fields(variable: Variable, line: str) -> list[str]:
+    """The fields of a line, without quotation marks around them; a code alone may hold anything."""
+    if variable.declares(line):
+        return [line]
+    if '"' in line:
+        found = [(inner or plain).replace('""', '"') for inner, plain, _ in _quoted(line)]
+    else:
+        found = _BETWEEN.split(line, _MOST_COLUMNS)
+    if len(found) > _MOST_COLUMNS:
+        raise Refusal(
+            say(
+                "a line has more than %(most)s columns; put each code on a line of its own",
+                most=_MOST_COLUMNS,
+            )
+        )
+    known = variable.kept_by
+    return [field if field in known else field.strip(_QUOTES) for field in map(str.strip, found)]
+
+
+def _quoted(line: str) -> list[tuple[str, str, str]]:
+    """The same of a line in which quotation marks may stand around what is between fields."""
+    found = []
+    for match in islice(_QUOTED.finditer(line), _MOST_COLUMNS + 1):
+        found.append((match[1] or "", match[2] or "", match[3]))
+        if not match[3]:
+            break
+    return found
 
 
 def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
@@ -256,14 +290,13 @@ def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
     for column, field in enumerate(rows[0]):
         if field.casefold() in called:
             return column
-    codes, groups = Counter[int](), Counter[int]()
-    for row in rows:
-        for column, field in enumerate(row):
-            codes[column] += field in variable.places
-            groups[column] += variable.declares(field)
-    best = max(codes, key=lambda column: (codes[column], groups[column]))
+    every = [pair for row in rows for pair in enumerate(row)]
+    codes = Counter(column for column, field in every if field in variable.places)
+    groups = Counter(column for column, field in every if field in variable.kept_by)
+    columns = range(max(map(len, rows)))
+    best = max(columns, key=lambda column: (codes[column], groups[column]))
     most = codes[best], groups[best]
-    if [(codes[c], groups[c]) for c in codes].count(most) > 1 and any(most):
+    if [(codes[c], groups[c]) for c in columns].count(most) > 1 and any(most):
         raise Refusal(
             say(
                 "several columns name codes of %(name)s; call one of them %(name)s",

@@ -12,7 +12,7 @@ import numpy as np
 
 from eree.errors import Refusal
 from eree.policy.neighbours import plain
-from eree.survey.estimates import UNRELIABLE, Estimates, deviations
+from eree.survey.estimates import UNRELIABLE, Estimates, deviations, ends_around
 from eree.survey.modes import mode_of
 from eree.survey.protected import ProtectedCube
 from eree.survey.query import Axis
@@ -216,7 +216,7 @@ def _figures(tables: Sequence[Estimates], asked: Asked) -> Iterator[Figures]:
     values = np.concatenate([one.values.reshape(-1) for one in tables])
     jobs, error = values / JOB, np.concatenate([o.standard_error.reshape(-1) for o in tables]) / JOB
     margin = error * far
-    low, high = np.maximum(jobs - margin, 0.0), np.maximum(jobs + margin, 0.0)
+    low, high = ends_around(jobs, margin)
     end = 0
     for one, size in zip(tables, sizes, strict=True):
         own = slice(end, end := end + size)

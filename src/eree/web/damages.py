@@ -64,9 +64,11 @@ def damages(
     found: dict[tuple[str, ...], Damage] = {}
     slips: list[Slip] = []
     longest = [max(map(len, of), default=0) + len('""') for of in known]
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not (whole := line.strip(" \t,;")):
-            continue
+    every = enumerate(text.splitlines(), start=1)
+    lines = [(n, line, whole) for n, line in every if (whole := line.strip(" \t,;"))]
+    if len(lines) > 1 and _is_heading(lines[0][2], known, longest):
+        del lines[0]
+    for number, line, whole in lines:
         read = {(codes, last): mark for codes, mark, last in _readings(whole, known, longest)}
         sure = {one: mark for one, mark in read.items() if money(one[1]) is not None}
         (codes, last), mark = next(iter((sure or read or {((), ""): ""}).items()))
@@ -91,6 +93,13 @@ def damages(
             continue
         slips.append(Slip(number, line, why))
     return found, slips
+
+
+def _is_heading(line: str, known: Sequence[Mapping[str, str]], longest: Sequence[int]) -> bool:
+    """Whether a line has neither a code that is known nor an amount."""
+    fields = [field for field in split(r"[\s,;]+", line) if field]
+    named = next(_readings(f"{line} 0", known[:1], longest[:1]), None)
+    return named is None and not any(money(field) is not None for field in fields)
 
 
 def _readings(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, prod
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from eree.web.notes import notes
 from eree.web.query import Query
 from eree.web.reply import PARQUET, XLSX
 from eree.web.shares import UNIT, measured
-from eree.web.standards import csvw, sdmx_csv
+from eree.web.standards import csvw, interval_of, sdmx_csv
 from eree.web.words import Joined, say
 from eree.web.workbook import workbook
 
@@ -142,22 +143,32 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
     )
 
 
-def file_name(data: DataSet, query: Query, ending: str) -> str:
-    """The name of a file that says what is in it: data set, variables, what is kept, period."""
+def file_name(data: DataSet, query: Query, ending: str, *own: str) -> str:
+    """The name of a file that says what is in it: data set, variables, what is kept, period.
+
+    What belongs to one page alone stands in `own`.
+    """
     by = (f"{name}-{query.groups[name]}" if name in query.groups else name for name in query.by)
     parts = [data.name, "by" if query.by else "total", *by]
     parts += [query.measure] if query.measure != JOBS else []
     parts += [f"percent-of-{query.share}"] if query.share else []
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
-    return f"{plain_name('-'.join([*parts, data.release.period]))}.{ending}"
+    if query.confidence != Query.confidence:
+        parts.append(f"at-{float(query.confidence):.0%}")
+    return f"{plain_name('-'.join([*parts, *own, data.release.period]))}.{ending}"
 
 
-def described_by(address: str, query: Query, ending: str) -> str:
-    """Where a file of a data set is described, for the header of it."""
+def as_asked(address: str, query: str) -> str:
+    """An address with a query as it was written, for which metadata must be."""
+    return address + "?" * bool(query) + quote(query, safe="%!$&'()*+,;=:@/?-._~")
+
+
+def described_by(address: str, query: str, ending: str) -> str:
+    """Where a file of a data set is described, for the header of it; its `query` is as written."""
     found = f'<{address}/about.json>; rel="describedby"'
     if ending == "csv":
-        own = f"<{address}.csvm?{query.address()}>"
+        own = f"<{as_asked(f'{address}.csvm', query)}>"
         found += f', {own}; rel="describedby"; type="application/csvm+json"'
     return found
 
@@ -305,7 +316,7 @@ def as_jsonstat(answer: Answer, metadata: Metadata) -> bytes:
         for (axis, _), (used, _) in zip(axes, found, strict=True)
     }
     time, period = [axis.name for axis, _ in axes if _is_time(axis)], answer.data.release.period
-    if period and not time:  # all figures are of one
+    if interval_of(period) and not time:  # all figures are of one
         time, one = [_free("time", dimension)], {"index": [period], "label": {period: period}}
         dimension[time[0]] = {"label": "Period", "category": one}
         shape.append(1)
@@ -367,9 +378,9 @@ def as_sdmx(answer: Answer, metadata: Metadata) -> bytes:
 
 
 def as_csvw(answer: Answer, metadata: Metadata) -> bytes:
-    """What CSV on the Web says of the CSV file."""
+    """What CSV on the Web says of the CSV file, whose address the metadata have."""
     about = {
-        "url": metadata.address.replace("?", ".csv?", 1),
+        "url": metadata.address,
         "title": metadata.caption,
         "description": " ".join(metadata.notes),
         "publisher": metadata.about.get("publisher", ""),

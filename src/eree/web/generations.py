@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -222,7 +223,7 @@ class Generations:
         for number in (signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         try:
-            tool = self._make()
+            tool = _unless_told(alive, self._make)
         except Refusal as refusal:
             _report(tell, refused=str(refusal))
             return
@@ -266,6 +267,24 @@ class Generations:
 #: A worker that ends within so many seconds of another is one of a row; a longer row is the end.
 _EARLY, _MOST_EARLY = 2.0, 20
 _HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+
+
+def _unless_told(alive: int, make: Make) -> QueryTool:
+    """Opens releases, which may take long; ends the process where it is told to stop meanwhile."""
+    over, done = os.pipe()
+
+    def watch() -> None:
+        if alive in select.select([alive, over], [], [])[0]:
+            os._exit(1)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        return make()
+    finally:
+        os.close(done)
+        watching.join()  # a process of several threads is not to be forked
+        os.close(over)
 
 
 def _report(tell: int, **said: Any) -> None:

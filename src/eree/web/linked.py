@@ -31,7 +31,7 @@ from eree.web.columns import Added, Sums
 from eree.web.dataset import DataSet
 from eree.web.figures import JOBS, WORKPLACES, Asked, Figures, Mask
 from eree.web.held import Held
-from eree.web.promise import in_one_line, levels_words, mean_words
+from eree.web.promise import LEVELS_WORDS, in_one_line, mean_words
 from eree.web.remembered import BESIDE, NO_KEYS, Remembered, reads_once
 from eree.web.words import Joined, say
 from eree.workload import Marginal
@@ -315,7 +315,7 @@ class LinkedTable(DataSet):
             say("Its parameters are %(parameters)s.", parameters=listed)
             if parameters
             else say("It has no further parameters."),
-            *([levels_words(digest)] if digest else []),
+            *([LEVELS_WORDS] if digest else []),
             say("Cells without a workplace are not listed: which workplaces exist is public."),
             self.bias
             or say(

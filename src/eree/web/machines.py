@@ -15,7 +15,8 @@ from eree.errors import Refusal
 from eree.web.branding import Branding
 from eree.web.dataset import DataSet
 from eree.web.reply import PARQUET, XLSX, Reply, as_json
-from eree.web.words import say
+from eree.web.standards import interval_of
+from eree.web.words import Joined, say, spoken
 
 #: Kinds of files of an answer that catalogues name, with their titles.
 FILES = {
@@ -25,23 +26,9 @@ FILES = {
     "json": ("application/json", "JSON"),
 }
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_BRACKETS = re.compile(r" ?(<\s*>|\(\s*\))")
 _LINK = re.compile(r"https?://[^\s<>\"]+[^\s<>\".,;)]")
 _US = "https://project-open-data.cio.gov/v1.1/schema"
-_LAST_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def interval_of(period: str) -> tuple[str, str] | None:
-    """The first and the last day of a year, a quarter or a month; none of other times."""
-    found = re.fullmatch(r"(\d{4})(?:-(?:Q([1-4])|(0[1-9]|1[0-2])))?", period)
-    if found is None or found[1] == "0000":
-        return None
-    year, first, last = int(found[1]), 1, 12
-    if found[2]:
-        first, last = 3 * int(found[2]) - 2, 3 * int(found[2])
-    elif found[3]:
-        first = last = int(found[3])
-    leap = last == 2 and (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
-    return f"{found[1]}-{first:02}-01", f"{found[1]}-{last:02}-{_LAST_DAYS[last - 1] + leap}"
 
 
 class Machines:
@@ -49,7 +36,7 @@ class Machines:
 
     def __init__(self, data_sets: tuple[DataSet, ...], home: str, branding: Branding) -> None:
         self._found, self._home, self._branding = data_sets, home.rstrip("/"), branding
-        self._known: dict[str, tuple[str, str]] = {}
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
 
     def robots(self) -> Reply:
         """Pages may be found; each query is one of countless, and need not be."""
@@ -104,14 +91,14 @@ class Machines:
             "@type": "dcat:Dataset",
             "identifier": self._address(data),
             "title": str(data.title),
-            "description": self._described(data),
-            "keyword": _keywords(data),
+            "description": str(self._described(data)),
+            "keyword": list(map(str, _keywords(data))),
             "modified": data.made,
             "issued": data.made,
             "publisher": {"@type": "org:Organization", "name": publisher},
             "contactPoint": {
                 "@type": "vcard:Contact",
-                "fn": contact.replace(mail[0], "").strip(" ,;:<>()") or publisher,
+                "fn": _BRACKETS.sub("", contact.replace(mail[0], "")).strip(" ,;:") or publisher,
                 "hasEmail": f"mailto:{mail[0]}",
             },
             "accessLevel": "public",
@@ -203,10 +190,10 @@ class Machines:
         """What the head of a page says: its one address, a card for links, and its data set."""
         data, about = given.get("data"), given.get("about")
         site = self._branding.name or "eree"
-        title = site if about is None else str(about.caption)
-        said, known = f"Data sets of {site}, with their errors.", ""
+        title = site if about is None else spoken(about.caption)
+        said, known = spoken(say("Data sets of %(site)s, with their errors.", site=site)), ""
         if data is not None:
-            said, known = self._said_of(data)
+            said, known = self._said_of(data, prefix)
         address = f"{self._home}{prefix}{here}"
         cards = {
             "og:type": "website",
@@ -222,14 +209,17 @@ class Machines:
             lines.append(f'<script type="application/ld+json">{known}</script>')
         return "\n".join(lines) + "\n"
 
-    def _said_of(self, data: DataSet) -> tuple[str, str]:
-        """What is said of a data set on all of its pages, and as schema.org has it."""
-        if data.name not in self._known:
+    def _said_of(self, data: DataSet, prefix: str) -> tuple[str, str]:
+        """What is said of a data set on all of its pages, and as schema.org has it.
+
+        Both are in the language of the pages whose addresses begin with the prefix.
+        """
+        if (data.name, prefix) not in self._known:
             text = json.dumps(self.schema_org(data), ensure_ascii=False)
             for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
                 text = text.replace(sign, code)
-            self._known[data.name] = self._described(data), text
-        return self._known[data.name]
+            self._known[data.name, prefix] = spoken(self._described(data)), text
+        return self._known[data.name, prefix]
 
     def schema_org(self, data: DataSet) -> dict[str, Any]:
         """A data set as schema.org has them."""
@@ -240,17 +230,17 @@ class Machines:
             "@id": self._address(data),
             "url": self._address(data),
             "identifier": data.name,
-            "name": str(data.title),
-            "description": self._described(data),
-            "keywords": _keywords(data),
+            "name": spoken(data.title),
+            "description": spoken(self._described(data)),
+            "keywords": [spoken(word) for word in _keywords(data)],
             "version": data.release.identity,
             "dateModified": data.made,
             "temporalCoverage": "/".join(interval_of(data.release.period) or ()),
             "license": self._licence(data),
             "isAccessibleForFree": True,
             "creator": {"@type": "Organization", "name": publisher} if publisher else None,
-            "variableMeasured": [str(label) for label in data.measures.values()],
-            "measurementTechnique": f"noise under {data.promise}",
+            "variableMeasured": [spoken(label) for label in data.measures.values()],
+            "measurementTechnique": spoken(say("noise under %(promise)s", promise=data.promise)),
             "distribution": [
                 {
                     "@type": "DataDownload",
@@ -279,14 +269,20 @@ class Machines:
 
     def _described(self, data: DataSet) -> str:
         told = (data.series, data.note, data.release.described.get("note", ""))
-        sides = ", ".join(str(variable.label) for variable in data.variables) or "one figure"
-        own = f"{data.title}: {data.universe}, by {sides}, with noise under {data.promise}."
-        return " ".join([own, *(str(text) for text in told if text)])
+        sides: str = Joined(", ", [variable.label for variable in data.variables])
+        own = say(
+            "%(title)s: %(universe)s, by %(sides)s, with noise under %(promise)s.",
+            title=data.title,
+            universe=data.universe,
+            sides=sides or say("one figure"),
+            promise=data.promise,
+        )
+        return Joined(" ", [own, *filter(None, told)])
 
 
 def _keywords(data: DataSet) -> list[str]:
-    words = ["employment", "jobs", "differential privacy"]
-    words += [str(variable.label) for variable in data.variables]
+    words: list[str] = [say("employment"), say("jobs"), say("differential privacy")]
+    words += [variable.label for variable in data.variables]
     return list(dict.fromkeys(words))
 
 

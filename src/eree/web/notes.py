@@ -9,6 +9,15 @@ from eree.web.dataset import DataSet
 from eree.web.query import Query
 from eree.web.words import Joined, say
 
+#: What is said of figures that have their errors beside them.
+BESIDE = (
+    say("Figures have noise in them; each has its error beside it."),
+    say(
+        "Figures have noise in them, which protects those who are counted; each has its error"
+        " beside it."
+    ),
+)
+
 
 def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str, ...]:
     """What a reader of the figures must know."""
@@ -22,12 +31,7 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
     if query.measure != "jobs":
         return (say("Numbers of workplaces are public and exact."), *listed)
     found: list[str] = [
-        say("Figures have noise in them; each has its error beside it.")
-        if data.warnings
-        else say(
-            "Figures have noise in them, which protects those who are counted; each has its error"
-            " beside it."
-        ),
+        BESIDE[0] if data.warnings else BESIDE[1],
         say(
             "Figures of this data set add up: totals are sums of signed values, and the same cells"
             " give the same figure in every table of it. Margins of error do not add up: that of a"

@@ -34,7 +34,8 @@ def log_form(name: str | None) -> LogForm | None:
 
 
 _KINDS = ("page", "json", "file", "asset", "other")
-_ENDINGS = {"json": "json", "csv": "file", "xlsx": "file", "parquet": "file", "jsonstat": "file"}
+_FILES = ("csv", "csvm", "jsonstat", "parquet", "sdmx", "svg", "xlsx")
+_ENDINGS = {"json": "json"} | dict.fromkeys(_FILES, "file")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: Numbers that each worker process has: answers by kind and status, by seconds, and others.
 _STATUSES = 6

@@ -29,13 +29,11 @@ def in_one_line(guarantee: Guarantee) -> str:
     return Joined(", ", [*line, _NEIGHBOURS[relation.name]])
 
 
-def levels_words(digest: str) -> str:
-    """What the record has of a distribution that is too long for it."""
-    return say(
-        "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
-        " them (%(digest)s), by which anyone sees that they are those.",
-        digest=digest,
-    )
+#: What the record has of a distribution that is too long for it.
+LEVELS_WORDS = say(
+    "All plateaus of its distribution follow from alpha and epsilon; the record has a digest of"
+    " them, by which anyone sees that they are those."
+)
 
 
 def mean_words(mean: MeanNoise) -> str:

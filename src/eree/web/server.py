@@ -96,13 +96,15 @@ class QueryTool:
         lists: CodeLists | None = None,
         log: LogForm | None = None,
         left_out: Callable[[str], None] | None = None,
+        may_be_none: bool = False,
     ) -> None:
         """`door` is a port that was taken before, instead of `host` and `port`.
 
         `site` is a file that says the name, logo, colours and languages of pages.  With `counters`
         there is an address of metrics, and with `log` a line of stderr for each answer; `lists`
         are those that readers send, shared by all processes that fork from here.
-        `left_out` hears why a folder is not served; without it that is refused.
+        `left_out` hears why a folder is not served; without it that is refused.  There may be none
+        to serve any more where releases come and go.
         """
         self._door = door or Door(host, port)  # before anything slow is done
         try:
@@ -110,7 +112,7 @@ class QueryTool:
             branding = Branding() if site is None else Branding.read(site)
             self._names = branding.names
             self.catalogue = Catalogue.open(
-                folders, progress, maps, branding.names, left_out, lists
+                folders, progress, maps, branding.names, left_out, lists, may_be_none=may_be_none
             )
             self.address = self._door.address
             self.home = public or self.address
@@ -155,7 +157,8 @@ class QueryTool:
                 ready()
             threading.Thread(target=_load_modules, daemon=True).start()
 
-        self._server.ready, self._server.alive = listening, alive
+        self._server.ready = listening
+        self._server.ends = () if alive is None else (alive,)
         try:
             with left_closed(), _few_collections():
                 self._server.run(sockets=[self._door.socket])
@@ -191,13 +194,14 @@ class Server(uvicorn.Server):
     """A server for which a signal is the ordinary end, and no failure."""
 
     ready: Callable[[], None] | None = None
-    alive: int | None = None
+    #: Ends of pipes; when something can be read from one, it stops.
+    ends: tuple[int, ...] = ()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take the first in, and say so."""
         await super().startup(sockets)
-        if self.alive is not None:
-            asyncio.get_running_loop().add_reader(self.alive, self._told)
+        for end in self.ends:
+            asyncio.get_running_loop().add_reader(end, self._told)
         if self.ready is not None:
             self.ready()
 
@@ -209,8 +213,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _told(self) -> None:
-        assert self.alive is not None
-        asyncio.get_running_loop().remove_reader(self.alive)
+        for end in self.ends:
+            asyncio.get_running_loop().remove_reader(end)
         self.should_exit = True
 
     @contextmanager

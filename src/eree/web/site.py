@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any
 
 from eree.errors import Refusal
@@ -26,6 +27,7 @@ from eree.web.export import (
     EXPORTS,
     MOST_ADDRESS,
     Metadata,
+    as_asked,
     described_by,
     file_name,
     metadata,
@@ -73,6 +75,7 @@ class Site(House):
             "table.html",
             data,
             asked,
+            bare=not query,
             answer=page,
             layout=Layout(page, made),
             pages=made.pages(),
@@ -87,10 +90,13 @@ class Site(House):
             raise no_such_file(EXPORTS)
         data, asked = self._asked(name, query)
         kind, make = EXPORTS[ending]
-        body = make(answer(data, asked), self._about(data, asked))
+        about, here = self._about(data, asked), f"{self.prefix}/d/{data.name}"
+        if ending == "csvm":
+            about = replace(about, address=as_asked(f"{self.home}{here}.csv", query))
+        body = make(answer(data, asked), about)
         endings = {"jsonstat": "jsonstat.json", "sdmx": "sdmx.csv"}
         named = file_name(data, asked, endings.get(ending, ending))
-        link = ("link", described_by(f"{self.path}/d/{data.name}", asked, ending))
+        link = ("link", described_by(f"{self.path}{here}", query, ending))
         return Reply(200, kind, body, (link,)).named(named, "attachment")
 
     def chart(self, name: str, query: str, file: bool = False) -> Reply:
@@ -103,7 +109,9 @@ class Site(House):
         made = answer(data, asked)
         shown = drawing(made, own.get("as", ""))
         if file:
-            return chart_file(shown, self._about(data, asked), file_name(data, asked, "svg"))
+            page = [f"page-{asked.page}"] if asked.page > 1 else []
+            named = file_name(data, asked, "chart.svg", shown["drawn"], *page)
+            return chart_file(shown, self._about(data, asked), named)
         extras, across = list(own.items()), made.pages_across
         return self._data_page(
             "chart.html", data, asked, extras=extras, across=across, count=len(made.rows), **shown
@@ -201,7 +209,8 @@ class Site(House):
                 raise
             made, slips = Threshold(data, asked, per_job), found.slips
         if as_json:
-            return self._with_metadata(data, asked, made.as_json(), "threshold.")
+            least, sent = f"above-{made.per_job}", blake2b(text.encode(), digest_size=4).hexdigest()
+            return self._with_metadata(data, asked, made.as_json(), "threshold.", least, sent)
         some = page_of(len(made.areas), PAGE_AREAS, asked.page) if made.areas else slice(0)
         return self._data_page(
             "threshold.html",
@@ -234,6 +243,7 @@ class Site(House):
             "about.html",
             data,
             asked,
+            bare=not query,
             certificates=certificates,
             step=step_words(*data.units),
             protected=protected_words(*data.units),
@@ -357,17 +367,20 @@ class Site(House):
         return metadata(data, query, self._apart[data.name], self.home)
 
     def _with_metadata(
-        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = ""
+        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = "", *own: str
     ) -> Reply:
         about = self._about(data, query).as_json()
         found = in_json({"metadata": about, "query": query.address(), **made})
-        return found.named(file_name(data, query, f"{page}json"))
+        return found.named(file_name(data, query, f"{page}json", *own))
 
-    def _data_page(self, template: str, data: DataSet, query: Query, **given: Any) -> Reply:
+    def _data_page(
+        self, template: str, data: DataSet, query: Query, bare: bool = False, **given: Any
+    ) -> Reply:
+        """A page of a data set; one that was asked for `bare` is found without its query."""
         tab = template.removesuffix(".html").replace("table", "")
         own = [*given.get("extras", ()), *given.pop("own", ())]
         page = given.pop("here", f"/{tab}" if tab else "")
-        here = f"/d/{data.name}{page}?{query.address(own)}"
+        here = f"/d/{data.name}{page}" + ("" if bare else f"?{query.address(own)}")
         known = {
             "data": data,
             "query": query,

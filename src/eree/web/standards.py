@@ -21,7 +21,22 @@ _ATTRIBUTES = {
 #: Codes of the status of an observation (CL_OBS_STATUS): normal, of low reliability, missing.
 _NORMAL, _UNRELIABLE, _MISSING = "A", "U", "O"
 _CSVW = "http://www.w3.org/ns/csvw"
+_LAST_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _KINDS = {"int64": "integer", "double": "number"}
+
+
+def interval_of(period: str) -> tuple[str, str] | None:
+    """The first and the last day of a year, a quarter or a month; none of other times."""
+    found = re.fullmatch(r"(\d{4})(?:-(?:Q([1-4])|(0[1-9]|1[0-2])))?", period)
+    if found is None or found[1] == "0000":
+        return None
+    year, first, last = int(found[1]), 1, 12
+    if found[2]:
+        first, last = 3 * int(found[2]) - 2, 3 * int(found[2])
+    elif found[3]:
+        first = last = int(found[3])
+    leap = last == 2 and (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
+    return f"{found[1]}-{first:02}-01", f"{found[1]}-{last:02}-{_LAST_DAYS[last - 1] + leap}"
 
 
 def sdmx_id(name: str) -> str:
@@ -35,7 +50,7 @@ def sdmx_csv(
 ) -> bytes:
     """SDMX-CSV 2.0: a row for each observation, its dimensions, its value and its attributes.
 
-    `about` has the `data_set`, its `agency` and its `period`.
+    `about` has the `data_set`, its `agency` and its `period`, which is said where it is a time.
     """
     taken = {"STRUCTURE", "STRUCTURE_ID", "ACTION", "TIME_PERIOD", "OBS_VALUE", "OBS_STATUS"}
     taken |= {"UNIT_MEASURE", *_ATTRIBUTES.values()}
@@ -46,7 +61,8 @@ def sdmx_csv(
         taken.add(name)
         names.append(name)
     known = {column: own for column, own in _ATTRIBUTES.items() if column in table.column_names}
-    period = ["TIME_PERIOD"] if about["period"] else []
+    when = [about["period"]] if interval_of(about["period"]) else []
+    period = ["TIME_PERIOD"] * len(when)
     head = ["STRUCTURE", "STRUCTURE_ID", "ACTION", *names, *period]
     head += ["OBS_VALUE", "UNIT_MEASURE", *known.values(), "OBS_STATUS"]
     flow = f"{sdmx_id(about['agency'])}:{sdmx_id(about['data_set'])}(1.0)"
@@ -54,7 +70,7 @@ def sdmx_csv(
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\r\n")
     lines.writerow(head)
-    count, when = len(dimensions), [about["period"]] if period else []
+    count = len(dimensions)
     for row in zip(*columns, strict=True):
         status = _UNRELIABLE if "unreliable" in row[-1].split() else _NORMAL
         status = _MISSING if row[count] is None else status

@@ -45,14 +45,15 @@ class WaitingRoom:
     ) -> None:
         self._shared = mmap.mmap(-1, _SHARE.size)
         alive, self._lifeline = os.pipe()
+        told, self._tell = os.pipe()
         self._gone, going = os.pipe()
-        self._process = os.fork()
+        self._maker, self._process = os.getpid(), os.fork()
         if self._process == 0:
-            os.close(self._lifeline)
-            os.close(self._gone)
-            in_fork(lambda: self._answer(door, home, site, log, alive))
-        os.close(alive)
-        os.close(going)
+            for end in (self._lifeline, self._tell, self._gone):
+                os.close(end)
+            in_fork(lambda: self._answer(door, home, site, log, (alive, told)))
+        for end in (alive, told, going):
+            os.close(end)
 
     @property
     def share(self) -> float:
@@ -64,22 +65,30 @@ class WaitingRoom:
     def share(self, done: float) -> None:
         _SHARE.pack_into(self._shared, 0, done)
 
+    def entered(self) -> None:
+        """Only the process that made it keeps it alive, and none that was forked meanwhile."""
+        if os.getpid() != self._maker and self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
     def leave(self) -> None:
         """Let it come to its end; nobody is answered by it any more when this returns.
 
         A process that was forked meanwhile may say so as well.
         """
         with suppress(BrokenPipeError):  # it is gone already
-            os.write(self._lifeline, b".")
+            os.write(self._tell, b".")
         while os.read(self._gone, 1):
             pass
+        if os.getpid() == self._maker and self._process:
+            os.waitpid(self._process, 0)
+            self._process = 0
 
     def close(self) -> None:
-        """The same, in the process that made it."""
+        """The same, once nobody needs to know any more whether it is gone."""
         self.leave()
-        os.waitpid(self._process, 0)
-        os.close(self._lifeline)
-        os.close(self._gone)
+        for end in (self._lifeline, self._tell, self._gone):
+            os.close(end)
 
     def __enter__(self) -> WaitingRoom:
         return self
@@ -95,9 +104,9 @@ class WaitingRoom:
         home: str | None,
         site: str | os.PathLike[str] | None,
         log: LogForm | None,
-        alive: int,
+        ends: tuple[int, int],
     ) -> None:
-        if select.select([alive], [], [], PATIENCE)[0]:
+        if select.select(ends, [], [], PATIENCE)[0]:
             return
         with suppress(Refusal):  # which the tool itself says, and ends by
             branding = Branding() if site is None else Branding.read(site)
@@ -116,7 +125,7 @@ class WaitingRoom:
                 log=log,
             )
             server = server_of(porch)
-            server.alive = alive
+            server.ends = ends
             server.run(sockets=[door.socket])
 
     def _wait(self, front: Front, scope: Scope) -> Kept:

@@ -332,7 +332,7 @@ def _field(cell: Cell, starts: Sequence[float], name: str, decimals: int | None)
     said += f", {spoken(interval(cell, decimals))}"
     if weak:
         said = spoken(say("%(figure)s, unreliable", figure=said))
-    return Field(kind, short(float(cell.estimate), 2), said)
+    return Field(kind, short(round(float(cell.estimate), places(cell, decimals)) + 0.0, 2), said)
 
 
 def shades_up_to(top: float) -> list[float]:

@@ -277,11 +277,11 @@ class Pages:
         known = {"language": code, "here": here}
         with speaking_by(language(code)):
             made = self._templates[code].get_template(template).render(known | given)
-        if prefix := self.prefix(code):
-            made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
-        if template != "error.html":
-            head = self._machines.head(here, self.prefix(code), given)
-            made = made.replace("</head>", f"{head}</head>", 1)
+            if prefix := self.prefix(code):
+                made = _LINK.sub(lambda found: f"{found[0]}{prefix}", made)
+            if template != "error.html":
+                head = self._machines.head(here, prefix, given)
+                made = made.replace("</head>", f"{head}</head>", 1)
         if self._path:
             made = _OURS.sub(lambda found: f"{found[0]}{self._path}", made)
         return made.encode()

@@ -8,7 +8,9 @@ from textwrap import shorten, wrap
 from typing import Any
 from xml.sax.saxutils import escape
 
+from eree.web.block import UNRELIABLE
 from eree.web.export import Metadata
+from eree.web.notes import BESIDE
 from eree.web.query import SORTS
 from eree.web.render.charts import Bar, Bars, Grouped, HeatMap
 from eree.web.render.maps import Picture
@@ -28,12 +30,15 @@ _STYLE = (
     ".whisker{stroke:#1d2529;stroke-width:1.4}.field{stroke:#fff}"
     ".heat-0{fill:#edf4f6}.heat-1{fill:#d2e5ea}.heat-2{fill:#afd0d9}.heat-3{fill:#86b7c5}"
     ".heat-4{fill:#5c9bae}.heat-5{fill:#367d93}.heat-6{fill:#1b5a6e}.none,.unknown{fill:#fff}"
-    ".heat-5+text,.heat-6+text{fill:#fff}"
+    ".field.heat-5+text,.field.heat-6+text{fill:#fff}"
     ".shade-0{fill:#d7e6ea}.shade-1{fill:#a5cad4}.shade-2{fill:#6ba6b8}.shade-3{fill:#377e96}"
     ".shade-4{fill:#124a5d}.out,.map .out{fill:#f4f6f5;stroke:#566269;stroke-dasharray:3 2}"
-    ".stripe{fill:#fff;opacity:.75}"
+    ".stripes{stroke:#fff;stroke-width:2.5}.dot{fill:#1d2529;stroke:#fff;stroke-width:.8}.stripe{fill:#fff;opacity:.75}"
     ".map path{stroke:#fff;stroke-width:.8px;vector-effect:non-scaling-stroke;fill-rule:evenodd}"
 )
+#: Where a colour is shown beside what it means, and the mark of an unreliable field.
+_SWATCH = f'x="{_EDGE}" y="4" width="26" height="14"'
+_DOT = '<circle class="dot" cx="{:.1f}" cy="6" r="2"/>'
 _LINK = re.compile(r"<a [^>]*>")
 #: A line of a picture: how high it is, and what is drawn there.
 _Line = tuple[int, str]
@@ -43,10 +48,12 @@ def chart_file(shown: Mapping[str, Any], about: Metadata, name: str) -> Reply:
     """The chart that a page shows, as `drawing` has it."""
     if shown["heat"] is not None:
         lines = _heat(shown["heat"])
-    elif shown["bars"] is not None:
-        lines = _bars(shown["bars"], "")
     else:
-        lines = _groups(shown["grouped"])
+        grouped = shown["grouped"]
+        lines = _bars(shown["bars"], "") if grouped is None else _groups(grouped)
+        every = [shown["bars"]] if grouped is None else [bars for _, bars in grouped.groups]
+        if any(UNRELIABLE in bar.cell.flags for bars in every for bar in bars.bars):
+            lines.append(_meaning("weak", say("pale: unreliable")))
     (rows, down), (cols, across) = shown["of"]
     said: list[str] = []
     if down > rows.stop - rows.start:
@@ -55,7 +62,7 @@ def chart_file(shown: Mapping[str, Any], about: Metadata, name: str) -> Reply:
         said.append(say("Columns %(first)s to %(last)s of %(all)s", **_part(cols, across)))
     if said:
         said.append(SORTS[shown["answer"].query.sort])
-    return _picture(about.caption, lines, about, name, said)
+    return _picture(about.caption, lines, about, name, said, errors=shown["heat"] is None)
 
 
 def _part(shown: slice, every: int) -> dict[str, str]:
@@ -76,27 +83,43 @@ def map_file(picture: Picture, about: Metadata, name: str) -> Reply:
         said = shade.low
         if shade.low != shade.high:
             said = spoken(say("%(low)s to %(high)s", low=shade.low, high=shade.high))
-        swatch = f'<rect class="shade-{place}" x="{_EDGE}" y="4" width="26" height="14"/>'
-        lines.append((_LINE, swatch + _text(said, _EDGE + 36)))
+        lines.append(_meaning(f"shade-{place}", said))
     if any(area.hatched for area in picture.areas):
-        lines.append((_LINE, _text(spoken(say("hatched: unreliable")), _EDGE)))
+        stripes = f'<path class="stripes" d="M{_EDGE + 1} 18l8-14m0 14l8-14m0 14l8-14"/>'
+        lines.append(_meaning("shade-3", say("hatched: unreliable"), stripes))
     if picture.without_figure > 0:
-        swatch = f'<rect class="out" x="{_EDGE}" y="4" width="26" height="14"/>'
-        lines.append((_LINE, swatch + _text(spoken(say("no figure")), _EDGE + 36)))
-    return _picture(picture.caption, lines, about, name)
+        lines.append(_meaning("out", say("no figure")))
+    return _picture(picture.caption, lines, about, name, errors=False)
+
+
+def _meaning(kind: str, said: str, upon: str = "") -> _Line:
+    """What a colour means, with what is drawn upon it."""
+    return _LINE, f'<rect class="{kind}" {_SWATCH}/>{upon}{_text(spoken(said), _EDGE + 36)}'
 
 
 def _picture(
-    caption: str, lines: Sequence[_Line], about: Metadata, name: str, part: Sequence[str] = ()
+    caption: str,
+    lines: Sequence[_Line],
+    about: Metadata,
+    name: str,
+    part: Sequence[str] = (),
+    *,
+    errors: bool = True,
 ) -> Reply:
-    """Lines below each other, between a title and where they are from; `part` is what is shown."""
-    level = spoken(say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}"))
+    """Lines below each other, between a title and where they are from; `part` is what is shown.
+
+    A picture without errors says where they are.
+    """
+    notes: list[str] = [say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}")]
+    if not errors:
+        notes = [say("Figures have noise in them; the table at the address has their errors.")]
+    notes += [note for note in about.notes if errors or note not in BESIDE]
     caption, citation = spoken(caption), spoken(about.citation)
     of = " · ".join(map(spoken, (about.title, *part)))
     every = [(26, _text(line, _EDGE, "title")) for line in wrap(caption, 100)]
     every += [(20, _text(line, _EDGE)) for line in wrap(of, 130)]
     every += [(8, ""), *lines, (12, "")]
-    for note in (level, *map(spoken, about.notes), citation):
+    for note in (*map(spoken, notes), citation):
         every += [(18, _text(line, _EDGE, "soft")) for line in wrap(note, 140)]
     drawn, top = [], _EDGE
     for high, part in every:
@@ -157,20 +180,31 @@ def _groups(grouped: Grouped) -> list[_Line]:
 
 
 def _heat(heat: HeatMap) -> list[_Line]:
-    wide = min(64.0, (_WIDE - _EDGE - _NAMES - 10) / max(len(heat.columns), 1))
-    high = 24 + min(max(map(len, heat.columns), default=0), 22) * 6
+    longest = min(max(map(len, heat.columns), default=0), _NAME)  # which leans out to the right
+    wide = min(64.0, (_WIDE - _EDGE - _NAMES - 10 - 3 * longest) / max(len(heat.columns), 1))
+    high = 24 + longest * 6
     names = "".join(
         f'<g transform="translate({_NAMES + 6 + (j + 0.5) * wide:.1f} {high - 16}) rotate(-60)">'
-        f"{_text(name, 0, 'soft', letters=22)}</g>"
+        f"{_text(name, 0, 'soft', letters=_NAME)}</g>"
         for j, name in enumerate(heat.columns)
     )
     found, middle = [(high, names)], _NAMES + 10 + 0.5 * wide
+    row = _ROW + 4 if any(len(name) > _NAME for name, _ in heat.rows) else _ROW
     for name, fields in heat.rows:
         drawn = "".join(
             f'<rect class="field {field.kind}" x="{_NAMES + 10 + j * wide:.1f}" y="0"'
-            f' width="{wide:.1f}" height="{_LINE}"><title>{escape(field.said)}</title></rect>'
+            f' width="{wide:.1f}" height="{row}"><title>{escape(field.said)}</title></rect>'
             + ("" if heat.dense else _text(field.text, middle + j * wide, "", "middle"))
+            + (_DOT.format(_NAMES + 15 + j * wide) if "weak" in field.kind.split() else "")
             for j, field in enumerate(fields)
         )
-        found.append((_LINE, _name(name) + drawn))
+        found.append((row, _name(name) + drawn))
+    found += [(8, ""), (_LINE, _text(spoken(say("From which figure on a colour begins")), _EDGE))]
+    shades = (
+        f'<g transform="translate({120 * shade} 0)">{_meaning(f"heat-{shade}", start)[1]}</g>'
+        for shade, start in enumerate(heat.shades)
+    )
+    found.append((_LINE, "".join(shades)))
+    if any("weak" in field.kind.split() for _, fields in heat.rows for field in fields):
+        found.append(_meaning("heat-0", say("dot: unreliable"), _DOT.format(_EDGE + 13)))
     return found
