@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from starlette.testclient import TestClient
 
-from browsing import jobs, opened
+from browsing import SCHEMES, jobs, opened, views
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
 from eree.web.server import QueryTool
@@ -156,10 +156,158 @@ def test_a_phone_says_what_changed_and_forced_colours_keep_bars(
     page.select_option("#f-confidence", "0.99")
     expect(page.locator("#status [role=status]")).to_have_text(re.compile("Jobs by"))
     expect(page.get_by_role("link", name="Go to it")).to_be_in_viewport()
-    page.goto(f"{tool.address}/d/{jobs(tool)}/chart?rows=sector&cols=ownership&as=heat&show=margin")
+    page.goto(f"{tool.address}{views(tool)['wide-heat']}")
+    page.locator(".figures > summary").click()
+    page.select_option("#f-confidence", "0.99")
+    status, told = page.locator("#status"), page.locator(".told")
+    expect(status).to_have_css("position", "sticky")
+    expect(page.locator(".pointing")).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 480})
+    page.locator(".heat").evaluate("e => e.scrollIntoView()")
     page.locator(".heat td[title]").nth(1).tap()
-    expect(page.locator(".told")).to_have_text(re.compile(r"\d"))
+    expect(told).to_have_text(re.compile(r"\d"))
+    expect(told).to_be_in_viewport(ratio=1)  # where one taps, however long the map is
+    expect(status).to_have_css("position", "static")  # not in the same place
     context.close()
+
+
+def test_a_map_is_moved_by_touch_only_while_it_is_near(browser: Browser, tool: QueryTool) -> None:
+    size = {"width": 390, "height": 844}
+    context = opened(browser, viewport=size, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{tool.address}{views(tool)['map']}")
+    fingers = context.new_cdp_session(page)
+
+    def swipe(x: float, y: float) -> None:
+        """From the middle of the map, which is brought to the top of the window."""
+        page.locator(".mapped").evaluate("e => e.scrollIntoView()")
+        box = page.locator("svg.map").bounding_box()
+        assert box
+        start = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for part in range(9):
+            at = {"x": start[0] + x * part / 8, "y": start[1] + y * part / 8}
+            kind = "touchMove" if part else "touchStart"
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at]})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_timeout(200)
+
+    def view() -> list[float]:
+        return [float(n) for n in str(page.get_attribute("svg.map", "viewBox")).split()]
+
+    def top() -> float:
+        return float(page.locator(".mapped").evaluate("e => e.getBoundingClientRect().top"))
+
+    whole = view()
+    swipe(0, -100)
+    assert top() < -50 and view() == whole  # the page was moved
+    page.get_by_role("button", name="Zoom in").click()
+    near = view()
+    swipe(0, -40)
+    assert abs(top()) < 2 and view()[1] > near[1]
+    swipe(0, -2000)
+    swipe(2000, 0)
+    left, low, _, tall = view()
+    assert left == whole[0] and abs(low + tall - whole[1] - whole[3]) < 0.01  # no farther
+    for _ in range(2):
+        page.get_by_role("button", name="Zoom out").click()
+        assert view() == whole
+    page.mouse.move(200, 300)
+    page.mouse.down()
+    page.locator("svg.map").dispatch_event("pointercancel")  # the browser takes the gesture
+    page.get_by_role("button", name="Zoom in").evaluate("e => e.click()")
+    page.mouse.move(100, 200)
+    assert view() == near
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_selected_on_a_map_is_seen_on_every_shade(
+    scheme: str, browser: Browser, tool: QueryTool
+) -> None:
+    context = opened(browser, viewport={"width": 1280, "height": 1400}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{tool.address}{views(tool)['map']}")
+    page.get_by_role("button", name="Select areas on the map").click()
+    box = page.locator("svg.map").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] - 2, steps=3)
+    shades = page.locator(".shades .swatch").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).backgroundColor)"
+    )
+    for kind in ("rect", "path"):
+        strokes = [
+            page.locator(f"svg.map > {kind}.{name}").evaluate("e => getComputedStyle(e).stroke")
+            for name in ("halo", "edge")
+        ]
+        assert all(max(contrast(shade, own) for own in strokes) > 3 for shade in shades)
+        assert contrast(*strokes) > 7
+        page.mouse.up()
+    outlined = page.locator("svg.map > path.edge")
+    assert str(outlined.get_attribute("d")).count("M") >= page.locator("a.picked").count() > 2
+    page.locator("form.areas input:checked").evaluate_all("all => all.forEach(e => e.click())")
+    assert outlined.get_attribute("d") == ""
+    context.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG measures it."""
+
+    def light(colour: str) -> float:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        red, green, blue = (
+            p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+
+    first, second = light(one), light(other)
+    return max(first, second) / min(first, second)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_heat_map_says_its_figures_and_columns_without_a_script(
+    width: int, browser: Browser, tool: QueryTool
+) -> None:
+    size = {"width": width, "height": 844}
+    for script, part in ((True, ""), (False, ""), (True, "/embed")):
+        context = opened(browser, viewport=size, has_touch=True, java_script_enabled=script)
+        page = context.new_page()
+        page.goto(f"{tool.address}{views(tool)['wide-heat'].replace('/chart', f'/chart{part}')}")
+        cut = page.locator(".heat thead span").evaluate_all(
+            """all => all.filter(e => e.scrollWidth > e.clientWidth + 1
+                                   || e.scrollHeight > e.clientHeight + 1).map(e => e.title)"""
+        )
+        assert cut == [], (script, part)
+        high = page.locator(".heat thead").evaluate("e => e.getBoundingClientRect().height")
+        assert high < (380 if width == 390 else 260)
+        if not script or part:  # nobody answers a tap, and numbers stay
+            expect(page.locator(".pointing")).to_be_hidden()
+            fields = page.locator(".heat td[title]:not(.none)").evaluate_all(
+                """all => all.map(e => [parseFloat(getComputedStyle(e.firstChild).fontSize),
+                                        e.scrollWidth - e.clientWidth])"""
+            )
+            assert fields and all(size > 9 and over <= 0 for size, over in fields), part
+        context.close()
+
+
+def test_the_line_that_stays_says_what_happened_to_a_form(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    for page, said in (
+        ("threshold?rows=sector&damage=zz%205", "1 line of the form cannot be read."),
+        ("threshold?rows=sector&damage=zz%205%0Ay%206", "2 lines of the form cannot be read."),
+        ("threshold?rows=sector&damage=72%20999999999%0A62%201", "1 above, 1 below, 0 undecided"),
+        ("threshold?rows=sector", "Jobs by NAICS sector"),
+        ("ranking?rows=sector&one=72&two=62", "Jobs by NAICS sector"),
+    ):
+        text = client.get(f"/d/{tables['jobs'].name}/{page}&show=margin").text
+        assert f'data-said="{said}"' in text, page
+    dear = f"/d/{tables['jobs'].name}/threshold?rows=sector&per_job=3000.50&damage=72%205"
+    assert "Damage per job against $3,000.50" in client.get(f"{dear}&show=margin").text
+    text = client.get(f"/d/{tables['jobs'].name}/ranking?rows=sector&one=x&two=62&show=margin").text
+    (slip,) = re.findall('id="pair-slip">(.*?)[.?]</p>', text)
+    assert f'data-said="{slip}' in text
 
 
 def test_a_code_that_is_its_name_in_other_letters_is_not_said_twice(

@@ -70,6 +70,31 @@ def test_variables_that_are_not_in_use_are_folded_and_come_out(
     page.context.close()
 
 
+def test_the_focus_stays_with_a_variable_that_is_moved_and_goes_to_a_page_that_is_turned(
+    browser: Browser, tool: QueryTool
+) -> None:
+    page = opened(browser, viewport={"width": 1280, "height": 600}).new_page()
+    page.goto(f"{tool.address}/d/{jobs(tool)}?rows=place&rows=sector&rows=ownership&show=margin")
+    earlier = page.locator('[name="earlier"][value="ownership"]')
+    earlier.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**rows=place&rows=ownership&rows=sector**")
+    expect(earlier).to_be_focused()
+    page.keyboard.press("Enter")  # first now: it has no button any more
+    page.wait_for_url("**rows=ownership&rows=place&rows=sector**")
+    expect(page.locator('[name="at.ownership"][value="rows"]')).to_be_focused()
+    query = "rows=occupation&rows=education&rows=strength&rows=telework&show=margin"
+    page.goto(f"{tool.address}/d/{cube(tool)}?{query}")
+    page.locator(".pager [rel=next]").focus()
+    assert page.locator("#result caption").evaluate("e => e.getBoundingClientRect().top") < 0
+    page.keyboard.press("Enter")
+    page.wait_for_url("**page=2**")
+    expect(page.locator("#result .scroll")).to_be_focused()
+    expect(page.locator("#result thead th").first).to_be_in_viewport()
+    assert page.locator("#result .scroll").evaluate("e => e.getBoundingClientRect().top") >= 0
+    page.context.close()
+
+
 def test_what_is_folded_says_what_is_chosen(browser: Browser, tool: QueryTool) -> None:
     page = opened(browser).new_page()
     page.goto(f"{tool.address}/d/{jobs(tool)}?rows=sector&show=margin")

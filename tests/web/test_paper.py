@@ -67,6 +67,57 @@ def test_every_page_is_printed_with_where_it_is_from(browser: Browser, tool: Que
     page.context.close()
 
 
+#: Words of headings of rows, of those of paper of all, that are broken inside.
+BROKEN = """() => {
+  const found = [];
+  for (const th of document.querySelectorAll(".scroll :is(.at-0, .at-1, .at-2), .on-paper th")) {
+    const texts = document.createTreeWalker(th, NodeFilter.SHOW_TEXT);
+    for (let text; th.checkVisibility() && (text = texts.nextNode());) {
+      for (const word of text.data.matchAll(/[^\\s-]+-?/g)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        if (range.getClientRects().length > 1) found.push(word[0]);
+      }
+    }
+  }
+  return found;
+}"""
+
+
+def test_no_word_of_a_heading_is_broken(browser: Browser, tool: QueryTool) -> None:
+    cube = next(data.name for data in tool.catalogue.data_sets if data.kind == "cube")
+    three = f"/d/{cube}?rows=telework&rows=strength&rows=education&show=margin"
+    pages_of_two = (views(tool)["wide"], views(tool)["nested"])
+    page = opened(browser).new_page()
+    for address in (three, f"{three}&cols=occupation&group.occupation=major", *pages_of_two):
+        assert page.goto(tool.address + address).ok
+        for width in (390, 640, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(BROKEN) == [], (address, width)
+        page.set_viewport_size({"width": 718, "height": 1000})
+        page.emulate_media(media="print")
+        assert page.evaluate(BROKEN) == [], address
+        page.emulate_media(media="screen")
+    page.context.close()
+
+
+def test_nothing_is_printed_astray_or_twice(browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser).new_page()
+    page.goto(tool.address + views(tool)["wide"])
+    paper = printed(page)
+    assert paper.count(plain("Noise was drawn apart for")) == 1
+    last = re.findall(r"columns(\d+)to(\d+)of(\d+)", paper)[-1]
+    columns = page.locator(".scroll caption").inner_text()
+    assert int(last[0]) <= int(last[1]) == int(last[2]) and f"{last[2]} columns" in columns
+    page.emulate_media(media="print")
+    for name, part in (("wide", "th.caption"), ("map", ".mapped"), ("chart", ".bars")):
+        page.goto(tool.address + views(tool)[name])
+        widths = "e => ['Left', 'Right'].map(side => getComputedStyle(e)[`border${side}Width`])"
+        assert page.locator(part).first.evaluate(widths) == ["0px", "0px"], name
+    page.context.close()
+
+
 #: Moves what a page shows so many pixels down.
 LOWER = """space => {
   const first = document.querySelector(".lower") || document.createElement("div");

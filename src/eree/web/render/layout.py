@@ -241,6 +241,8 @@ class Layout:
                 starts.append(place)
                 left = room
             left -= width
+        if self.totals and starts[-1] == len(self._cols) and starts[-1] - 1 not in (-1, *starts):
+            starts[-1] -= 1  # totals do not stand alone
         ends = [*starts[1:], len(wide)]
         return [self._sheet(first, last) for first, last in zip(starts, ends, strict=True)]
 

@@ -8,7 +8,7 @@
   const words = JSON.parse(document.body.dataset.words || "{}");
   const say = (text) => words[text] || text;
 
-  async function show(address, { push = true, focus = null, body = null, leave = (to) => location.assign(to) } = {}) {
+  async function show(address, { push = true, focus = null, up = false, body = null, leave = (to) => location.assign(to) } = {}) {
     const mine = ++latest;
     const result = document.getElementById("result");
     if (result) result.setAttribute("aria-busy", "true");
@@ -28,9 +28,10 @@
       const status = document.getElementById("status"), shown = document.getElementById("result");
       status.firstElementChild.textContent = shown.dataset.said || ""; // short, and it stays: the table itself would be read whole
       status.lastElementChild.hidden = false;
-      const target = focus && document.querySelector(focus);
+      const target = (focus && document.querySelector(focus)) || (up && shown);
       for (let part = target; (part = part && part.parentElement.closest("details")); ) part.open = true;
       if (!markSlip() && target) target.focus({ preventScroll: true });
+      if (up) target.scrollIntoView();
     } catch {
       if (mine === latest) leave(address);
     }
@@ -114,7 +115,9 @@
     }
     const map = document.querySelector("svg.map");
     if (map) addMap(map);
-    const told = document.querySelector(".told");
+    const told = document.querySelector(".told"), heat = document.querySelector(".heat");
+    if (heat) heat.classList.add("pointed");
+    for (const said of document.querySelectorAll(".pointing")) said.hidden = false;
     for (const field of document.querySelectorAll(".heat td[title]")) field.addEventListener("click", () => { told.textContent = field.title; });
     const form = document.getElementById("builder");
     if (form) addBoard(form);
@@ -164,7 +167,7 @@
 
   function marked(rows) {
     const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-    const style = (text) => (/^0\d|^\d+-\d/.test(text) ? ' style="mso-number-format:\'\\@\'"' : "");
+    const style = (text) => (/^0\d|^\d+[-/]\d|^\d+(\.\d+)?e\d+$/i.test(text) ? ' style="mso-number-format:\'\\@\'"' : "");
     const cells = (row) => row.map((text) => `<td${style(text)}>${escaped(text)}</td>`).join("");
     return `<table>${rows.map((row) => `<tr>${cells(row)}</tr>`).join("")}</table>`;
   }
@@ -175,7 +178,24 @@
     const whole = map.getAttribute("viewBox").split(" ").map(Number), select = tools.querySelector("[data-select]");
     let [x, y, wide, tall] = whole, start = null, frame = null, touched = null;
     tools.hidden = false;
-    const show = () => map.setAttribute("viewBox", [x, y, wide, tall].join(" "));
+    const drawn = (kind) => ["halo", "edge"].map((name) => { // two strokes, of which one is seen on any shade
+      const part = document.createElementNS(map.namespaceURI, kind);
+      part.setAttribute("class", name);
+      map.append(part);
+      return part;
+    });
+    const outlines = drawn("path");
+    function outline() {
+      const paths = [...map.querySelectorAll("a.picked path")].map((path) => path.getAttribute("d"));
+      for (const part of outlines) part.setAttribute("d", paths.join(""));
+    }
+    function show() {
+      if (wide > 0.99 * whole[2]) [x, y, wide, tall] = whole;
+      x = Math.min(Math.max(x, whole[0]), whole[0] + whole[2] - wide);
+      y = Math.min(Math.max(y, whole[1]), whole[1] + whole[3] - tall);
+      map.setAttribute("viewBox", [x, y, wide, tall].join(" "));
+      map.classList.toggle("zoomed", wide < whole[2]); // only then it is moved, and not the page
+    }
     const selecting = () => select.getAttribute("aria-pressed") === "true";
     const boxes = () => [...form.querySelectorAll('[name^="where."]')];
     const fieldOf = (area) => boxes().find((box) => box.type === "checkbox" && box.value === area.dataset.keep);
@@ -192,6 +212,7 @@
       form.append(field);
     }
     function say_picked() {
+      outline();
       const picked = [...map.querySelectorAll("a.picked title")].map((title) => title.textContent);
       told.textContent = `${say("Selected")}: ${picked.length}. ${picked.slice(-3).join("; ")}`;
     }
@@ -213,20 +234,24 @@
       if (far < wide / 100) return;
       start.moved = true;
       if (selecting()) {
-        if (!frame) { frame = document.createElementNS(map.namespaceURI, "rect"); frame.setAttribute("class", "frame"); map.append(frame); }
+        frame = frame || drawn("rect");
         const sides = { x: Math.min(now.x, start.point.x), y: Math.min(now.y, start.point.y), width: Math.abs(now.x - start.point.x), height: Math.abs(now.y - start.point.y) };
-        for (const [name, value] of Object.entries(sides)) frame.setAttribute(name, value);
+        for (const part of frame) for (const [name, value] of Object.entries(sides)) part.setAttribute(name, value);
       } else if (wide < whole[2]) { x += start.point.x - now.x; y += start.point.y - now.y; show(); }
     });
+    function forget() {
+      for (const part of frame || []) part.remove();
+      frame = null;
+    }
+    addEventListener("pointercancel", () => { forget(); start = null; }); // the browser took the gesture
     addEventListener("pointerup", () => {
       if (frame) {
-        const box = frame.getBBox();
+        const box = frame[0].getBBox();
         for (const area of map.querySelectorAll("a[data-code]")) {
           const own = area.getBBox(), mid = [own.x + own.width / 2, own.y + own.height / 2];
           if (mid[0] >= box.x && mid[0] <= box.x + box.width && mid[1] >= box.y && mid[1] <= box.y + box.height) pick(area, true);
         }
-        frame.remove();
-        frame = null;
+        forget();
         say_picked();
       }
       setTimeout(() => { start = null; }); // after the click, which does not come where the frame was
@@ -247,6 +272,7 @@
     });
     form.addEventListener("change", (event) => {
       for (const area of map.querySelectorAll("a[data-code]")) if (area.dataset.keep === event.target.value) area.classList.toggle("picked", event.target.checked);
+      outline();
     });
   }
 
@@ -345,14 +371,16 @@
     const form = event.target.closest("#builder");
     if (!form || form.dataset.plain || (event.submitter && event.submitter.name === "choose")) return;
     event.preventDefault();
-    send(form, event.submitter, "#builder .go");
+    const moved = event.submitter && event.submitter.name === "earlier" && CSS.escape(event.submitter.value);
+    send(form, event.submitter, moved
+      ? `#builder [name="earlier"][value="${moved}"], #builder .variable:not(:has([name="earlier"])) [name="at.${moved}"]:checked`
+      : "#builder .go");
   });
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".pager a, .tabs a");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    const tab = link.closest(".tabs") ? ".tabs a[aria-current]" : "#result .scroll";
-    show(link.href, { focus: tab });
+    show(link.href, link.closest(".tabs") ? { focus: ".tabs a[aria-current]" } : { focus: "#result .scroll", up: true });
   });
   addEventListener("popstate", () => { if (asked() !== shownAt) show(location.href, { push: false }); }); // not for a part of the page
   // Paper cannot be clicked: what is folded is printed open, in browsers whose style sheets cannot do it too.
