@@ -193,6 +193,13 @@ class Threshold:
     figures: Block | None = None
 
     @property
+    def shown(self) -> str:
+        """The threshold with commas for thousands, where it is a number."""
+        amount = sub(r'[ "$,]', "", self.per_job)
+        whole, point, cents = amount.partition(".")
+        return self.per_job if money(amount) is None else f"{int(whole):,}{point}{cents}"
+
+    @property
     def least(self) -> Fraction:
         """The threshold as an exact number."""
         return Fraction(self.per_job)

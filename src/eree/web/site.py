@@ -226,7 +226,7 @@ class Site(House):
             decimals=0,  # a verdict goes by every digit
             examples=(examples := made.examples()),
             example="\n".join(f"{c} {125_000 * k}" for k, c in enumerate(examples, start=1)),
-            threshold_ticks=ticks_between((say("less"), f"${thousands(made.per_job)}", say("more"))),
+            threshold_ticks=ticks_between((say("less"), f"${made.shown}", say("more"))),
             found_flags=flags_on(area.cell for area in made.areas[some]),
         )
 
