@@ -97,7 +97,8 @@ def test_the_last_release_can_be_withdrawn(releases: list[Path], tmp_path: Path)
         assert until(lambda: len(children(tool.process.pid)) == 1)  # the old ones have gone
         with pytest.raises(HTTPError, match="404"):
             tool.get(f"/d/{cube}")
-        for page in ("/", "/methods", "/api", "/openapi.json", "/sitemap.xml", "/catalogue.jsonld"):
+        assert b"No data set is served here at the moment." in tool.get("/")
+        for page in ("/methods", "/api", "/openapi.json", "/sitemap.xml", "/catalogue.jsonld"):
             assert tool.get(page)
         damaged = shutil.copytree(tmp_path / "away", tmp_path / "damaged")
         (damaged / "release.json").write_text("{}", encoding="utf-8")
