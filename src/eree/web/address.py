@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from eree.errors import Refusal
 from eree.web.dataset import MOST_FIND, MOST_WORDS, DataSet
@@ -58,6 +58,20 @@ class Unknown(Refusal):
         super().__init__(reason)
         shown = [unquote(part)[:_MOST_LETTERS] for part in left[:_MOST_NAMED]]
         self.instead, self.left = instead, (*shown, *["…"] * (len(left) > len(shown)))
+
+
+def as_asked(address: str, query: str) -> str:
+    """An address with a query as it was written, for which metadata must be."""
+    return address + "?" * bool(query) + quote(query, safe="%!$&'()*+,;=:@/?-._~")
+
+
+def described_by(address: str, query: str, ending: str) -> str:
+    """Where a file of a data set is described, for the header of it; its `query` is as written."""
+    found = f'<{address}/about.json>; rel="describedby"'
+    if ending == "csv":
+        own = f"<{as_asked(f'{address}.csvm', query)}>"
+        found += f', {own}; rel="describedby"; type="application/csvm+json"'
+    return found
 
 
 def refuse_settings(page: str, query: str) -> None:

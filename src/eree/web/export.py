@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, prod
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -157,20 +156,6 @@ def file_name(data: DataSet, query: Query, ending: str, *own: str) -> str:
     if query.confidence != Query.confidence:
         parts.append(f"at-{float(query.confidence):.0%}")
     return f"{plain_name('-'.join([*parts, *own, data.release.period]))}.{ending}"
-
-
-def as_asked(address: str, query: str) -> str:
-    """An address with a query as it was written, for which metadata must be."""
-    return address + "?" * bool(query) + quote(query, safe="%!$&'()*+,;=:@/?-._~")
-
-
-def described_by(address: str, query: str, ending: str) -> str:
-    """Where a file of a data set is described, for the header of it; its `query` is as written."""
-    found = f'<{address}/about.json>; rel="describedby"'
-    if ending == "csv":
-        own = f"<{as_asked(f'{address}.csvm', query)}>"
-        found += f', {own}; rel="describedby"; type="application/csvm+json"'
-    return found
 
 
 def plain_name(text: str) -> str:

@@ -9,7 +9,13 @@ from hashlib import blake2b
 from typing import Any
 
 from eree.errors import Refusal
-from eree.web.address import query_of, refuse_settings, with_own_settings
+from eree.web.address import (
+    as_asked,
+    described_by,
+    query_of,
+    refuse_settings,
+    with_own_settings,
+)
 from eree.web.answer import answer, flags_on, page_of, pages_of
 from eree.web.catalogue import Missing
 from eree.web.codelists import KEPT_SECONDS, codes_in, fields_of
@@ -27,8 +33,6 @@ from eree.web.export import (
     EXPORTS,
     MOST_ADDRESS,
     Metadata,
-    as_asked,
-    described_by,
     file_name,
     metadata,
     plain_name,
