@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -13,11 +13,12 @@ from eree.web.address import looked_for, refuse_settings
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue, Missing
 from eree.web.dataset import DataSet
+from eree.web.export import Metadata, file_name, metadata
 from eree.web.machines import Machines
 from eree.web.methods import mechanisms_used, step_words
 from eree.web.notes import described
 from eree.web.openapi import openapi
-from eree.web.query import default_query, written
+from eree.web.query import Query, default_query, written
 from eree.web.render.maps import maps_of
 from eree.web.render.pages import KINDS, Pages
 from eree.web.reply import HEADINGS, HTML, JSON, OTHERWISE, Reply
@@ -119,3 +120,13 @@ class House:
 
     def _page(self, template: str, here: str, **given: Any) -> Reply:
         return Reply(200, HTML, self.pages.render(template, self.language, here, **given))
+
+    def _about(self, data: DataSet, query: Query) -> Metadata:
+        return metadata(data, query, self._apart[data.name], self.home)
+
+    def _with_metadata(
+        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = "", *own: str
+    ) -> Reply:
+        about = self._about(data, query).as_json()
+        found = in_json({"metadata": about, "query": query.address(), **made})
+        return found.named(file_name(data, query, f"{page}json", *own))

@@ -32,9 +32,7 @@ from eree.web.dataset import DataSet, Variable
 from eree.web.export import (
     EXPORTS,
     MOST_ADDRESS,
-    Metadata,
     file_name,
-    metadata,
     plain_name,
     profile_file,
 )
@@ -366,16 +364,6 @@ class Site(House):
     def _asked(self, name: str, query: str) -> tuple[DataSet, Query]:
         data = self.catalogue.data_set(name)
         return data, query_of(data, query)
-
-    def _about(self, data: DataSet, query: Query) -> Metadata:
-        return metadata(data, query, self._apart[data.name], self.home)
-
-    def _with_metadata(
-        self, data: DataSet, query: Query, made: Mapping[str, Any], page: str = "", *own: str
-    ) -> Reply:
-        about = self._about(data, query).as_json()
-        found = in_json({"metadata": about, "query": query.address(), **made})
-        return found.named(file_name(data, query, f"{page}json", *own))
 
     def _data_page(
         self, template: str, data: DataSet, query: Query, bare: bool = False, **given: Any
