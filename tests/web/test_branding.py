@@ -149,6 +149,10 @@ def test_what_cannot_be_is_refused_by_its_place(
         b'<!DOCTYPE svg [<!ENTITY x "y">]><svg/>',
         b"<html></html>",
         b"<svg",
+        '<?xml version="1.0" encoding="utf-16"?><svg xmlns="http://www.w3.org/2000/svg"'
+        ' onload="alert(1)"/>'.encode("utf-16"),
+        b'<?xml version="1.0" encoding="utf-7"?><svg xmlns="http://www.w3.org/2000/svg"/>',
+        b'<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:script>x</s:script></s:svg>',
         b"<svg></svg>",  # of no namespace, which no browser shows
         b'<svg xmlns="http://www.w3.org/2000/svg"><g></svg>',
         b"<svg>" + b" " * 200_001,

@@ -184,6 +184,11 @@ def test_processes_that_fork_share_lists() -> None:
         ("A\n04", "A 04", ""),
         ('name,place\n"Gary, city of",01\n"""One""; two",04\n', "01 04", "name,place"),
         ('"01"\n04', "01 04", ""),
+        (
+            '"id"\t"note"\t"place"\t"near"\n"1"\t"x"\t"01"\t"02"\n"2"\t\t"04"\t"01"',
+            "01 04",
+            '"id"\t"note"\t"place"\t"near"',
+        ),
     ],
 )
 def test_lists_are_read_as_people_have_them(text: str, codes: str, heading: str) -> None:

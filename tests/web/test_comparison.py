@@ -145,13 +145,16 @@ def test_reading_a_line_looks_for_few_names(
     assert len(asked) < 100 and sum(map(len, asked)) < 10_000 + 2 * len(line)
 
 
-@pytest.mark.parametrize("heading", ["place\tdamage", "Area;Damage in $", "code,damage_2026"])
+@pytest.mark.parametrize(
+    "heading",
+    ["place\tdamage", "Area;Damage in $", "code,damage_2026", "lugar daños", "x\ty\tAmount"],
+)
 def test_a_heading_is_no_damage(heading: str) -> None:
     found, slips = damages(f"\n{heading}\na\t5\nb\t6\n", [named("ab")])
     assert not slips and list(found) == [("a",), ("b",)]
     assert damages(heading, [named("ab")])[1]  # alone it is a slip
     assert damages(f"a 5\n{heading}", [named("ab")])[1]
-    for first in ("c 5", "a five", "5"):  # a code or an amount: not a heading
+    for first in ("c 5", "a five", "5", "c five", "c 125k", "003 1.2M", "03 €500", "c -5", "c ?"):
         assert damages(f"{first}\nb 6", [named("ab")])[1]
 
 

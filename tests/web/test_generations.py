@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -106,10 +107,16 @@ def test_the_last_release_can_be_withdrawn(releases: list[Path], tmp_path: Path)
         assert until(lambda: tool.names() == [cube])
         (room / "cube").rename(tmp_path / "away")
         damaged.rename(room / "cube")  # what is there and faulty takes nothing from the public
-        said = b""
         assert tool.process.stderr is not None
-        while b"none of the folders" not in said:
-            said += os.read(tool.process.stderr.fileno(), 4096)
+        ear, said = tool.process.stderr.fileno(), bytearray()
+        os.set_blocking(ear, False)
+
+        def heard() -> bool:
+            with suppress(BlockingIOError):
+                said.extend(os.read(ear, 4096))
+            return b"none of the folders" in said
+
+        assert until(heard)
         assert tool.names() == [cube]
 
 

@@ -404,6 +404,7 @@ def test_python_opens_nothing_but_the_releases_the_maps_and_the_package(
     assert [opened.count(file) for file in map_files(maps)] == [1, 1]  # each map once
     assert sum(event == "socket.bind" for event, *_ in noted) == 1
     assert sum(event == "listening" for event, *_ in noted) == 1
+    assert sum(event == "os.fork" for event, *_ in noted) == 1
     assert len({path for path in opened if judge.entries(path)}) > 1
     assert only_digests_beside(missing, before, releases)
 

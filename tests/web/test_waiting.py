@@ -124,6 +124,13 @@ def test_releases_that_are_ready_at_once_wait_for_nobody(monkeypatch: pytest.Mon
     assert time.monotonic() - began < PATIENCE / 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_for_all_processes_are_heard_by_the_first(number: signal.Signals) -> None:
+    with Door(port=0) as door, WaitingRoom(door) as room:
+        os.kill(room._process, number)  # as a terminal, or systemd, sends it to all
+        assert asked(f"{door.address}/health")[0] == 200
+
+
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[str]:
     """The address of a waiting room whose process was killed."""
@@ -168,8 +175,10 @@ def test_what_would_be_served_is_checked_beside_a_tool_that_runs(
     assert (found.returncode, found.stderr) == (0, "")
     assert re.fullmatch(r"(.+\n)+\d data sets can be served\n", found.stdout)
     found = checked(releases[1], "--json", cache=cache)
-    (name,) = json.loads(found.stdout)["data_sets"]
-    assert name.startswith("cube-")
+    said = json.loads(found.stdout)
+    assert said.keys() == {"data_sets", "maps"} and said["data_sets"][0].startswith("cube-")
+    found = checked(releases[1], "--port", "99999", cache=cache)
+    assert found.returncode == 2 and "a port is a number" in found.stderr
 
 
 def test_a_start_after_a_check_verifies_nothing_again(

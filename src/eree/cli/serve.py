@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,15 @@ import click
 from eree.cli.options import as_json, certificates, cli, fresh_option, number, path
 from eree.cli.terminal import progress
 from eree.errors import Refusal, how_many
+from eree.release.record import RECORD
 
 if TYPE_CHECKING:
     from eree.web.server import Door
 
 #: The longest that new releases may have to wait.
 MOST_SECONDS = 86_400
+#: So long nothing has to be there until the last release counts as withdrawn.
+SWAP_SECONDS = 2.0
 #: So many new objects are made before any in circles are looked for: what is loaded stays.
 NEW_OBJECTS = 100_000
 
@@ -85,7 +89,7 @@ def serve(
     gc.set_threshold(NEW_OBJECTS)
     from eree.web.server import Door  # the web framework is not needed for anything else
 
-    with certificates(fresh), Door(host, 0 if check else port) as door:
+    with certificates(fresh), Door(host, 0 if check and 0 <= port <= 65_535 else port) as door:
         run_query_tool(
             folders,
             door,
@@ -140,6 +144,9 @@ def run_query_tool(
 
     def opened(room: WaitingRoom | None = None) -> QueryTool:
         found = folders if watch is None else releases_in(folders)
+        if serving and not any((folder / RECORD).exists() for folder in found):
+            time.sleep(SWAP_SECONDS)  # one may be about to take the place of another
+            found = releases_in(folders)
         if room is not None:
             room.entered()
         with progress() as tell:
@@ -170,8 +177,8 @@ def run_query_tool(
         nonlocal serving
         serving, names = True, said["data_sets"]
         if as_json:
-            found = {"address": door.address, "data_sets": names, "maps": said["maps"]}
-            click.echo(json.dumps(found))
+            where = {} if check else {"address": door.address}
+            click.echo(json.dumps({**where, "data_sets": names, "maps": said["maps"]}))
             return
         for line in said["lines"]:
             click.echo(line)

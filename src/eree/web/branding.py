@@ -31,6 +31,10 @@ _ACTIVE = re.compile(
     rb"|(?:href|src)\s*=\s*[\"'](?!#)|url\(\s*[\"']?(?!#)",
     re.IGNORECASE,
 )
+#: An encoding in which the bytes above would be others, and what no picture of shapes has by any
+#: prefix of its names.
+_OTHER_ENCODING = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8[\"'])", re.IGNORECASE)
+_NO_SHAPES = ("script", "style", "foreignobject", "iframe", "image", "use", "a", "handler")
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,11 @@ class Branding:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, file: str | os.PathLike[str]) -> Branding:
-        """What a TOML file says; raises `Faulty` with every fault of it."""
+    def read(cls, file: str | os.PathLike[str], *, named: bool = True) -> Branding:
+        """What a TOML file says; raises `Faulty` with every fault of it.
+
+        Where no code is `named`, files of names are not read.
+        """
         from eree.policy.settings import FileFaults, read_toml  # most sites have no file
         from eree.web.settings import ColourSettings, SiteSettings
 
@@ -72,7 +79,7 @@ class Branding:
         style = _style(colours, faults)
         names = {
             name: _names(path.parent / one, f"names.{name}", faults)
-            for name, one in given.names.items()
+            for name, one in (given.names.items() if named else ())
         }
         if faults.found:
             raise Faulty(faults.found)
@@ -119,11 +126,20 @@ def _logo(folder: Path, name: str, faults: FileFaults) -> bytes:
 
 
 def _is_picture(found: bytes) -> bool:
-    """Whether it is XML of an SVG picture; what declares entities was refused before."""
+    """Whether it is XML in UTF-8 of an SVG picture of shapes; nothing in it declares entities."""
     try:
-        return ElementTree.fromstring(found).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+        found.decode()
+        root = ElementTree.fromstring(found)  # noqa: S314
     except (ElementTree.ParseError, ValueError, LookupError):  # or of an unknown encoding
         return False
+    every = [(one.tag.rpartition("}")[2].casefold(), one.attrib) for one in root.iter()]
+    return (
+        root.tag == "{http://www.w3.org/2000/svg}svg"
+        and b"\0" not in found
+        and _OTHER_ENCODING.search(found) is None
+        and not any(tag in _NO_SHAPES for tag, _ in every)
+        and not any(name.casefold().startswith("on") for _, of in every for name in of)
+    )
 
 
 def _bytes_of(path: Path, most: int) -> bytes:

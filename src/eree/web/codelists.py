@@ -53,7 +53,7 @@ _HEAD, _SENDER = struct.Struct("<16sd8sI"), 8
 _WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+))(?::\d+)?")
 _BETWEEN = re.compile(r"[,;\t|]")
 #: A field of a line with quotation marks in it, and what stands behind it.
-_QUOTED = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=[,;\t|]|$)|([^,;\t|]*))([,;\t|]|$)')
+_QUOTED = re.compile(r' *(?:"((?:[^"]|"")*)" *(?=[,;\t|]|$)|([^,;\t|]*))([,;\t|]|$)')
 _QUOTES = " \"'\ufeff"
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
 _FIELD = re.compile(rb'(?:^|\n)content-disposition:[^\n]*;\s*name="([^"\n]*)"', re.IGNORECASE)
@@ -290,9 +290,12 @@ def _column(variable: Variable, rows: Sequence[Sequence[str]]) -> int:
     for column, field in enumerate(rows[0]):
         if field.casefold() in called:
             return column
-    every = [pair for row in rows for pair in enumerate(row)]
-    codes = Counter(column for column, field in every if field in variable.places)
-    groups = Counter(column for column, field in every if field in variable.kept_by)
+    codes, groups = Counter[int](), Counter[int]()
+    for row in rows:
+        for column, field in enumerate(row):
+            if field in variable.kept_by:  # as all codes are
+                groups[column] += 1
+                codes[column] += field in variable.places
     columns = range(max(map(len, rows)))
     best = max(columns, key=lambda column: (codes[column], groups[column]))
     most = codes[best], groups[best]

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from re import finditer, fullmatch, split, sub
+from re import IGNORECASE, finditer, fullmatch, search, split, sub
 
 from eree.survey.query import Axis
 from eree.web.words import say
 
 MOST_AREAS = 5_000
+#: What the last column of a file with damage is called.
+_HEADING = r"(damages?|amounts?|loss(es)?|costs?|daños?|importes?|pérdidas?|costes?)[^\t;,]*$"
 #: Letters of a name that is no area's that are shown.
 MOST_SHOWN = 60
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
@@ -96,10 +98,9 @@ def damages(
 
 
 def _is_heading(line: str, known: Sequence[Mapping[str, str]], longest: Sequence[int]) -> bool:
-    """Whether a line has neither a code that is known nor an amount."""
-    fields = [field for field in split(r"[\s,;]+", line) if field]
-    named = next(_readings(f"{line} 0", known[:1], longest[:1]), None)
-    return named is None and not any(money(field) is not None for field in fields)
+    """Whether a line calls its last column damage, and names no area: no area is left out by it."""
+    called_so = search(_HEADING, line[-MOST_SHOWN:], IGNORECASE) is not None
+    return called_so and next(_readings(f"{line} 0", known[:1], longest[:1]), None) is None
 
 
 def _readings(

@@ -1,7 +1,8 @@
 """Who asks while releases are verified hears that, and how far it is, instead of nothing.
 
 A process of its own answers at the door until the releases are served.  It opens nothing but the
-file of the site, and ends when it is told to, or when all who could tell it are gone.
+file of the site, its logo and the package, and ends when it is told to, or when all who could tell
+it are gone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import select
+import signal
 import struct
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -30,6 +32,7 @@ PATIENCE = 1.5
 #: A page looks again after so many seconds.
 AGAIN = 5
 _SHARE = struct.Struct("d")
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class WaitingRoom:
@@ -47,7 +50,12 @@ class WaitingRoom:
         alive, self._lifeline = os.pipe()
         told, self._tell = os.pipe()
         self._gone, going = os.pipe()
+        stops = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until it is known who hears them
         self._maker, self._process = os.getpid(), os.fork()
+        if self._process == 0:
+            for number in _STOPS:  # the maker hears them for both, and its end is the end of this
+                signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, stops)
         if self._process == 0:
             for end in (self._lifeline, self._tell, self._gone):
                 os.close(end)
@@ -109,7 +117,7 @@ class WaitingRoom:
         if select.select(ends, [], [], PATIENCE)[0]:
             return
         with suppress(Refusal):  # which the tool itself says, and ends by
-            branding = Branding() if site is None else Branding.read(site)
+            branding = Branding() if site is None else Branding.read(site, named=False)
             public = door.address if home is None else checked_home(home)
             front = application(Catalogue(()), public, branding=branding)
 
