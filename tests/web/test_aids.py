@@ -217,6 +217,16 @@ def test_a_map_is_moved_by_touch_only_while_it_is_near(browser: Browser, tool: Q
     page.get_by_role("button", name="Zoom in").evaluate("e => e.click()")
     page.mouse.move(100, 200)
     assert view() == near
+    page.mouse.up()
+    for kind, primary, y in (
+        ("down", 1, 300),
+        ("down", 0, 320),
+        ("move", 1, 280),
+        ("move", 0, 340),
+    ):
+        finger = {"clientX": 200, "clientY": y, "isPrimary": bool(primary), "bubbles": True}
+        page.locator("svg.map").dispatch_event(f"pointer{kind}", finger)
+    assert view() == near  # two fingers are the browser's, which brings the page nearer
     context.close()
 
 

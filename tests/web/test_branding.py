@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,39 @@ def test_a_logo_that_could_do_more_than_be_seen_is_refused(home: Path, content: 
     (home / "logo.svg").write_bytes(content)
     with pytest.raises(eree.Faulty, match="logo"):
         Branding.read(home / "site.toml")
+
+
+@pytest.mark.parametrize(
+    ("inside", "fit"),
+    [
+        ('<g style="fill:#123"><path d="M0 0h9" fill="url(#a)"/></g>', True),
+        (
+            """<!-- of 2026 --><defs><linearGradient id="a"/></defs><rect fill="url( '#a')"/>""",
+            True,
+        ),
+        ('<x:meta http-equiv="refresh" content="0;url=https://example.org"/>', False),
+        ('<x:object data="https://example.org"/>', False),
+        ('<x:form action="https://example.org"><x:button/></x:form>', False),
+        ('<x:input type="password"/>', False),
+        ('<path style="fill:u\\72l(https://example.org)"/>', False),
+        ("""<path style="fill:image-set('https://example.org')"/>""", False),
+        ('<path fill="url( https://example.org)"/>', False),
+        ("""<path fill="url('//example.org#a')"/>""", False),
+        ('<feImage><animate attributeName="href" to="https://example.org"/></feImage>', False),
+        ('<path><set attributeName="href" to="#a"/></path>', False),
+        ('<pattern y:href="https://example.org"/>', False),
+        ('<linearGradient id="b" y:href="#a"/>', True),
+        ("<handler/>", False),
+        ('<path onclick="x()"/>', False),
+        ("<?xml-stylesheet href='https://example.org'?>", False),
+    ],
+)
+def test_a_logo_is_made_of_shapes_alone(home: Path, inside: str, fit: bool) -> None:
+    spaces = 'xmlns:x="http://www.w3.org/1999/xhtml" xmlns:y="http://www.w3.org/1999/xlink"'
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" {spaces}>{inside}</svg>'
+    (home / "logo.svg").write_text(picture, encoding="utf-8")
+    with nullcontext() if fit else pytest.raises(eree.Faulty, match="shapes alone"):
+        assert Branding.read(home / "site.toml").logo
 
 
 def test_a_pipe_is_no_file_of_names(home: Path) -> None:

@@ -147,14 +147,23 @@ def test_reading_a_line_looks_for_few_names(
 
 @pytest.mark.parametrize(
     "heading",
-    ["place\tdamage", "Area;Damage in $", "code,damage_2026", "lugar daños", "x\ty\tAmount"],
+    [
+        *("place\tdamage", "Area;Damage in $", "code,damage_2026", "lugar daños", "x\ty\tAmount"),
+        *('"county","Total damage (USD)"', "COUNTY,TOTAL_COST", "condado;pérdidas en dólares"),
+    ],
 )
 def test_a_heading_is_no_damage(heading: str) -> None:
     found, slips = damages(f"\n{heading}\na\t5\nb\t6\n", [named("ab")])
     assert not slips and list(found) == [("a",), ("b",)]
     assert damages(heading, [named("ab")])[1]  # alone it is a slip
     assert damages(f"a 5\n{heading}", [named("ab")])[1]
-    for first in ("c 5", "a five", "5", "c five", "c 125k", "003 1.2M", "03 €500", "c -5", "c ?"):
+    for first in (
+        *("c 5", "a five", "5", "c five", "c 125k", "003 1.2M", "03 €500", "c -5", "c ?"),
+        *("Costilla 125000", "Costa Mesa 125000", "99 Costilla 1250", "Amount 08024 1250"),
+        *("Total damage 99", "Damage 2026", "Lossville 12.5", "Lossville", "damage, 5"),
+        # figures of another unit would be read as dollars
+        *("c\tDamage (thousands of $)", "c;Damage ($1000)", "c,damage in $1000", "c\tdamage, k$"),
+    ):
         assert damages(f"{first}\nb 6", [named("ab")])[1]
 
 

@@ -223,5 +223,11 @@ def test_the_period_is_in_the_name_of_a_file_and_nothing_odd_is(
         )
     }
     assert len(names) == 5
-    long = Query(tuple(v.name for v in cube.variables))
-    assert len(file_name(cube, long, "parquet")) <= 128
+    kept = {v.name: v.codes[:3] for v in cube.variables}
+    long = Query(tuple(kept), where=kept)
+    others = [replace(long, where=kept | {n: codes[:1]}) for n, codes in kept.items()]
+    others += [replace(long, confidence=level) for level in ("0.95", "0.99")]
+    every = [(one, own) for one in (long, *others) for own in ((), ("heat",), ("heat", "page-2"))]
+    names = {file_name(cube, one, "parquet", *own) for one, own in every}
+    assert len(names) == len(every) and max(map(len, names)) <= 128
+    assert all("-2026-Q1." in name for name in names)

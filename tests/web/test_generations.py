@@ -118,6 +118,8 @@ def test_the_last_release_can_be_withdrawn(releases: list[Path], tmp_path: Path)
 
         assert until(heard)
         assert tool.names() == [cube]
+        (room / "cube").rename(room / "damaged")  # what was served is gone, whatever lies there
+        assert until(lambda: tool.names() == [])
 
 
 def test_a_release_appears_once_it_is_verified_and_goes_with_its_folder(

@@ -92,6 +92,24 @@ def test_pictures_say_what_their_marks_mean_and_nothing_that_is_not_there(
     assert "Intervals at 90%." in panels and "error beside it" in panels
 
 
+@pytest.mark.parametrize(
+    "picture",
+    [
+        "chart.svg?rows=sector",
+        "chart.svg?rows=sector&cols=ownership&as=heat",
+        "chart.svg?rows=sector&cols=ownership&as=panels",
+        "map.svg?rows=place",
+    ],
+)
+def test_pictures_of_exact_figures_speak_of_no_noise(
+    client: TestClient, tables: dict[str, LinkedTable], picture: str
+) -> None:
+    found = client.get(f"/d/{tables['jobs'].name}/{picture}&measure=workplaces")
+    said = " ".join(texts(found.content))
+    assert "Numbers of workplaces are public and exact." in said
+    assert "noise in them" not in said and "Intervals at" not in said
+
+
 def test_a_picture_says_how_many_of_how_many_are_in_it(
     client: TestClient, tables: dict[str, LinkedTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:

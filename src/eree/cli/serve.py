@@ -38,7 +38,7 @@ NEW_OBJECTS = 100_000
         "eree serve out --site site.toml",
         "eree serve out --host 0.0.0.0 --address https://host.example.org/jobs",
         "eree serve releases --watch 60 --workers 4 --log json",
-        "eree serve releases --site site.toml --check",
+        "eree serve releases --watch 60 --workers 4 --log json --check",
     ],
 )
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -140,11 +140,15 @@ def run_query_tool(
     def complain(reason: str) -> None:
         click.echo(f"eree: {reason}", err=True)
 
-    serving = False
+    served: list[str] | None = None
+
+    def withdrawn() -> bool:
+        """Whether all that is served has gone."""
+        return served is not None and not any((Path(one) / RECORD).exists() for one in served)
 
     def opened(room: WaitingRoom | None = None) -> QueryTool:
         found = folders if watch is None else releases_in(folders)
-        if serving and not any((folder / RECORD).exists() for folder in found):
+        if withdrawn():
             time.sleep(SWAP_SECONDS)  # one may be about to take the place of another
             found = releases_in(folders)
         if room is not None:
@@ -167,15 +171,15 @@ def run_query_tool(
                 lists=lists,
                 log=form,
                 left_out=None if watch is None or check else complain,
-                may_be_none=serving,
+                may_be_none=withdrawn(),
             )
         if room is not None:
             room.leave()
         return tool
 
     def ready(said: Mapping[str, Any]) -> None:
-        nonlocal serving
-        serving, names = True, said["data_sets"]
+        nonlocal served
+        served, names = said["folders"], said["data_sets"]
         if as_json:
             where = {} if check else {"address": door.address}
             click.echo(json.dumps({**where, "data_sets": names, "maps": said["maps"]}))

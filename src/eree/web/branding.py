@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 MOST_LOGO, MOST_FILE, MOST_NAMES = 200_000, 64 << 20, 1_000_000
 #: What text must stand out by, as the guidelines for accessible pages have it (WCAG 2, level AA).
 CONTRAST = 4.5
-#: What no picture needs, and a script or another host could come in by.
-_ACTIVE = re.compile(
-    rb"<!|<\?xml-stylesheet|<script|<style|<foreignobject|<iframe|<image|<use|\son\w+\s*=|javascript:"
-    rb"|(?:href|src)\s*=\s*[\"'](?!#)|url\(\s*[\"']?(?!#)",
-    re.IGNORECASE,
+#: What a picture of shapes is made of, in the namespace of SVG.
+_SVG = "{http://www.w3.org/2000/svg}"
+_SHAPES = frozenset(
+    f"{_SVG}{name}"
+    for name in (
+        *("svg", "g", "defs", "symbol", "title", "desc", "text", "tspan", "clipPath", "mask"),
+        *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon"),
+        *("linearGradient", "radialGradient", "stop", "pattern", "marker"),
+    )
 )
-#: An encoding in which the bytes above would be others, and what no picture of shapes has by any
-#: prefix of its names.
-_OTHER_ENCODING = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8[\"'])", re.IGNORECASE)
-_NO_SHAPES = ("script", "style", "foreignobject", "iframe", "image", "use", "a", "handler")
+#: What stands before the picture that is more than its version and a comment; an encoding in which
+#: its bytes are others; and what in an attribute comes from elsewhere, or might.
+_DECLARED = re.compile(rb"(?i)<!(?!--)|<\?(?!xml\s)|encoding\s*=\s*[\"'](?!utf-8[\"'])")
+_FROM_ELSEWHERE = re.compile(r"(?i)url\(\s*+[\"']?+\s*+(?!#)|image-set|src\(|@|\\|:\s*//")
 
 
 @dataclass(frozen=True)
@@ -120,25 +124,28 @@ def _logo(folder: Path, name: str, faults: FileFaults) -> bytes:
         faults.add("logo", f"has more than {MOST_LOGO:,} bytes; make it smaller")
     elif suffix == ".png" and not found.startswith(b"\x89PNG\r\n\x1a\n"):
         faults.add("logo", "is no PNG picture")
-    elif suffix == ".svg" and (_ACTIVE.search(found) or not _is_picture(found)):
-        faults.add("logo", "must be an SVG picture of shapes alone: no scripts, styles or links")
+    elif suffix == ".svg" and not _is_picture(found):
+        said = "must be an SVG picture of shapes alone, without scripts, links or what editors add"
+        faults.add("logo", said)
     return found
 
 
 def _is_picture(found: bytes) -> bool:
     """Whether it is XML in UTF-8 of an SVG picture of shapes; nothing in it declares entities."""
+    if b"\0" in found or _DECLARED.search(found):
+        return False
     try:
         found.decode()
         root = ElementTree.fromstring(found)  # noqa: S314
     except (ElementTree.ParseError, ValueError, LookupError):  # or of an unknown encoding
         return False
-    every = [(one.tag.rpartition("}")[2].casefold(), one.attrib) for one in root.iter()]
+    attributes = [pair for one in root.iter() for pair in one.attrib.items()]
     return (
-        root.tag == "{http://www.w3.org/2000/svg}svg"
-        and b"\0" not in found
-        and _OTHER_ENCODING.search(found) is None
-        and not any(tag in _NO_SHAPES for tag, _ in every)
-        and not any(name.casefold().startswith("on") for _, of in every for name in of)
+        root.tag == f"{_SVG}svg"
+        and all(one.tag in _SHAPES for one in root.iter())
+        and not any(name.casefold().startswith("on") for name, _ in attributes)
+        and not any(_FROM_ELSEWHERE.search(value) for _, value in attributes)
+        and all(v.startswith("#") for n, v in attributes if n.casefold().endswith(("href", "src")))
     )
 
 

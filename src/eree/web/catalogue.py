@@ -73,8 +73,8 @@ class Catalogue:
         are those of codes, by variable or level.  Where there is none, that of the map is taken.
         `left_out` hears why a folder is not served, or a map fits none that is or cannot be read,
         which is no reason then not to serve the others.
-        `lists` are in memory that several processes share.  The catalogue may be empty where no
-        folder holds a release any more; one that is there and not sound is refused even then.
+        `lists` are in memory that several processes share.  The catalogue may be empty where that
+        is said.
         """
         report = progress or (lambda _step, _done: None)
         given = list(folders)
@@ -94,8 +94,7 @@ class Catalogue:
             else:
                 known.add(made[0].release.identity)
                 found += made
-        gone = not any((Path(folder) / RECORD).exists() for folder in given)
-        if not found and not (may_be_none and gone):
+        if not found and not may_be_none:
             raise Refusal("none of the folders can be served")
         for title in [t for t, n in Counter(data.title for data in found).items() if n > 1]:
             for data in found:

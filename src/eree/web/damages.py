@@ -12,8 +12,11 @@ from eree.survey.query import Axis
 from eree.web.words import say
 
 MOST_AREAS = 5_000
-#: What the last column of a file with damage is called.
-_HEADING = r"(damages?|amounts?|loss(es)?|costs?|daños?|importes?|pérdidas?|costes?)[^\t;,]*$"
+#: What the last column of a file with damage is called: with a year, and whole dollars, at most.
+_HEADING = (
+    r"(^|[\s;,_\"])(damages?|amounts?|loss(es)?|costs?|daños?|importes?|pérdidas?|cost[eo]s?)"
+    r"([_-](19|20)[0-9]{2})?( ?\(?((in|en) )?(\$|usd|us\$|dollars?|dólares)\)?)?\"?$"
+)
 #: Letters of a name that is no area's that are shown.
 MOST_SHOWN = 60
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
@@ -99,8 +102,8 @@ def damages(
 
 def _is_heading(line: str, known: Sequence[Mapping[str, str]], longest: Sequence[int]) -> bool:
     """Whether a line calls its last column damage, and names no area: no area is left out by it."""
-    called_so = search(_HEADING, line[-MOST_SHOWN:], IGNORECASE) is not None
-    return called_so and next(_readings(f"{line} 0", known[:1], longest[:1]), None) is None
+    called_so = search(_HEADING, line[-MOST_SHOWN:], IGNORECASE)
+    return bool(called_so) and next(_readings(f"{line} 0", known[:1], longest[:1]), None) is None
 
 
 def _readings(

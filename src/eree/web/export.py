@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from eree.policy.plain_data import guarantee_as_json
+from eree.policy.plain_data import guarantee_as_json, sha256
 from eree.survey.estimates import decimals
 from eree.survey.query import Axis
 from eree.web.answer import MOST_CELLS, Answer, TooLarge
@@ -43,6 +43,8 @@ _CALLED_TIME = re.compile(r"(\b|_)(year|quarter|month|period|time|date)", re.IGN
 #: something else than a comma divides cells, within a text.
 #: Letters of an address in which the codes of a list are named one by one.
 MOST_ADDRESS = 7_900
+#: Letters of the name of a file, without its ending.
+MOST_LETTERS = 120
 FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
 
 
@@ -154,13 +156,17 @@ def file_name(data: DataSet, query: Query, ending: str, *own: str) -> str:
     for name, codes in query.where.items():
         parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
     if query.confidence != Query.confidence:
-        parts.append(f"at-{float(query.confidence):.0%}")
-    return f"{plain_name('-'.join([*parts, *own, data.release.period]))}.{ending}"
+        own = (f"at-{float(query.confidence):.0%}", *own)
+    last = plain_name("-".join([*own, data.release.period]), MOST_LETTERS // 2)
+    name, room = plain_name("-".join(parts), MOST_ADDRESS), MOST_LETTERS - len(last) - 1
+    if len(name) > room:  # others begin like it
+        name = f"{plain_name(name, room - 9)}-{sha256(parts)[:8]}"
+    return f"{'-'.join(filter(None, (name, last)))}.{ending}"
 
 
-def plain_name(text: str) -> str:
+def plain_name(text: str, most: int = MOST_LETTERS) -> str:
     """A text as the name of a file that every system takes."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text)[:120].strip("-.")
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)[:most].strip("-.")
 
 
 def _short(text: str) -> str:

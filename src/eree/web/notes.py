@@ -9,6 +9,8 @@ from eree.web.dataset import DataSet
 from eree.web.query import Query
 from eree.web.words import Joined, say
 
+#: What is said of figures without noise.
+EXACT = say("Numbers of workplaces are public and exact.")
 #: What is said of figures that have their errors beside them.
 BESIDE = (
     say("Figures have noise in them; each has its error beside it."),
@@ -29,7 +31,7 @@ def notes(data: DataSet, query: Query, apart: tuple[DataSet, ...]) -> tuple[str,
     ]
     listed = listed if data.keeps_lists(query.where) else []
     if query.measure != "jobs":
-        return (say("Numbers of workplaces are public and exact."), *listed)
+        return (EXACT, *listed)
     found: list[str] = [
         BESIDE[0] if data.warnings else BESIDE[1],
         say(

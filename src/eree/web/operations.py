@@ -191,7 +191,7 @@ class Porch:
             return Reply(200, PLAIN, b"alive\n")
         if path == READY:
             if self._coming is not None:
-                return Reply(503, PLAIN, f"verifying: {self._coming():.0%} done\n".encode())
+                return Reply(503, PLAIN, f"verifying: {percent(self._coming())} done\n".encode())
             if self.desk.full_lines() >= self._data_sets > 0:
                 return Reply(503, PLAIN, b"all places are taken\n")
             return Reply(200, PLAIN, f"ready: {self._data_sets} data sets\n".encode())
@@ -208,6 +208,11 @@ class Porch:
         self._counters.set("open", len(self.desk))
         self._counters.set("kept", int(self.desk.kept.currsize))
         self._counters.set("data_sets", self._data_sets)
+
+
+def percent(done: float) -> str:
+    """How much is done of what is not all done."""
+    return f"{min(int(100 * done), 99)}%"
 
 
 def _combined(scope: Scope, status: int, size: int, seconds: float) -> str:

@@ -143,7 +143,9 @@ class QueryTool:
     def said(self) -> dict[str, Any]:
         """What is served: data sets, maps, and what maps and names fit, in a line each."""
         names = [data.name for data in self.catalogue.data_sets]
-        return {"data_sets": names, "maps": list(self.catalogue.maps), "lines": self.maps()}
+        folders = sorted({str(data.release.folder) for data in self.catalogue.data_sets})
+        maps = list(self.catalogue.maps)
+        return {"data_sets": names, "folders": folders, "maps": maps, "lines": self.maps()}
 
     def run(self, ready: Callable[[], None] | None = None, alive: int | None = None) -> None:
         """Serve until interrupted or stopped; `ready` is called when the first may ask.

@@ -23,14 +23,12 @@ from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.desk import Kept
 from eree.web.generations import in_fork
-from eree.web.operations import LogForm, Porch
+from eree.web.operations import LogForm, Porch, percent
 from eree.web.server import Door, checked_home, server_of
 from eree.web.words import say
 
 #: Releases that were verified before are served sooner than after so many seconds.
 PATIENCE = 1.5
-#: A page looks again after so many seconds.
-AGAIN = 5
 _SHARE = struct.Struct("d")
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -137,12 +135,9 @@ class WaitingRoom:
             server.run(sockets=[door.socket])
 
     def _wait(self, front: Front, scope: Scope) -> Kept:
-        """Says that what is asked for comes, and that a browser looks again."""
+        """Says that what is asked for comes."""
         said = say(
-            "what is served here is verified first, and %(share)s of that is done; this page looks"
-            " again by itself",
-            share=f"{self.share:.0%}",
+            "what is served here is verified first, and %(share)s of that is done; try again soon",
+            share=percent(self.share),
         )
-        answer = front.refuse(503, said, key_of(scope))
-        answer.raw_headers.append((b"refresh", b"%d" % AGAIN))
-        return answer
+        return front.refuse(503, said, key_of(scope))

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from eree.web.block import UNRELIABLE
 from eree.web.export import Metadata
-from eree.web.notes import BESIDE
+from eree.web.notes import BESIDE, EXACT
 from eree.web.query import SORTS
 from eree.web.render.charts import Bar, Bars, Grouped, HeatMap
 from eree.web.render.maps import Picture
@@ -110,9 +110,13 @@ def _picture(
 
     A picture without errors says where they are.
     """
-    notes: list[str] = [say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}")]
-    if not errors:
-        notes = [say("Figures have noise in them; the table at the address has their errors.")]
+    notes = list[str]()
+    if EXACT in about.notes:
+        errors = True
+    elif errors:
+        notes.append(say("Intervals at %(level)s.", level=f"{float(about.confidence):.0%}"))
+    else:
+        notes.append(say("Figures have noise in them; the table at the address has their errors."))
     notes += [note for note in about.notes if errors or note not in BESIDE]
     caption, citation = spoken(caption), spoken(about.citation)
     of = " · ".join(map(spoken, (about.title, *part)))

@@ -227,9 +227,12 @@
       map.classList.toggle("selecting", selecting());
     });
     const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(map.getScreenCTM().inverse());
-    map.addEventListener("pointerdown", (event) => { start = { point: at(event), x, y, moved: false }; });
+    map.addEventListener("pointerdown", (event) => {
+      if (event.isPrimary) start = { point: at(event), x, y, moved: false };
+      else { forget(); start = null; } // two fingers are the browser's
+    });
     addEventListener("pointermove", (event) => {
-      if (!start || !map.isConnected) return;
+      if (!start || !event.isPrimary || !map.isConnected) return;
       const now = at(event), far = Math.hypot(now.x - start.point.x, now.y - start.point.y);
       if (far < wide / 100) return;
       start.moved = true;
