@@ -131,8 +131,9 @@ def test_a_published_table_is_that_of_the_release_without_cells_that_cannot_be(
         assert found.standard_errors == pytest.approx(np.sqrt(model + variances))
         low, high = found.interval(0.95)
         margin = max(1.959964, -np.log(0.05) / sqrt(2)) * found.standard_errors
-        assert low == pytest.approx(np.maximum(found.estimates - margin, 0), rel=1e-6)
-        assert high == pytest.approx(np.maximum(found.estimates + margin, 0), rel=1e-6)
+        middle = np.maximum(found.estimates, 0)
+        assert low == pytest.approx(np.maximum(middle - margin, 0), rel=1e-6)
+        assert high == pytest.approx(middle + margin, rel=1e-6)
     assert not published.bounded
     raked = protected(counted(of), tmp_path / "raked", calibration="rake-nonnegative")
     assert Published(raked).bounded

@@ -32,7 +32,7 @@ GREATEST_NUMBER = 10**9
 _POINTS, _OPEN_POINTS = 100, 2_000
 #: The slope of densities x^-slope within a class where nothing is said, and how many e-folds of
 #: density a class may have.
-_DEFAULT_SLOPE, _STEEPEST = 2.0, 300.0
+_DEFAULT_SLOPE, _STEEPEST = 2.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class SizeClass:
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (middle, high) if self._sizes(left, middle).mean() > mean else (low, middle)
-        return (low + high) / 2
+        return high
 
     @property
     def _log_range(self) -> float:

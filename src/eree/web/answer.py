@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
@@ -77,19 +78,19 @@ class Side:
         """The names of the variables beside figures."""
         return beside(axis.name for axis in self.axes)
 
-    def texts(self, each: int = 1, times: int = 1) -> dict[str, list[str]]:
+    def texts(self, each: int = 1, times: int = 1) -> dict[str, pa.StringArray]:
         """The codes of all of them as JSON: each so many times in a row, and all so many times."""
         return {
-            name: np.tile(np.repeat(axis.texts[places], each), times).tolist()
+            name: axis.texts.take(pa.array(np.tile(np.repeat(places, each), times)))
             for name, axis, places in zip(self.names, self.axes, self.grid.T, strict=True)
         }
 
-    def named(self) -> dict[str, list[str]]:
+    def named(self) -> dict[str, pa.StringArray]:
         """The same with labels beside codes, as files have them."""
-        found, codes = dict[str, list[str]](), self.texts()
+        found, codes = dict[str, pa.StringArray](), self.texts()
         for axis, places, label in zip(self.axes, self.grid.T, labelled(self.axes), strict=True):
             (name,) = beside((axis.name,))
-            found |= {name: codes[name], label: axis.label_texts[places].tolist()}
+            found |= {name: codes[name], label: axis.label_texts.take(pa.array(places))}
         return found
 
     def taken(self, kept: Places) -> Side:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import repeat
-from math import isfinite, isnan
+from math import isnan
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.random.exact import Integers
@@ -44,7 +45,7 @@ FLAGGED = tuple(
     for value in range(1 << len(FLAGS))
 )
 _FLAG_NAMES = tuple(map(tuple, FLAGGED))
-_FLAG_TEXTS = np.array([text_of(flags) for flags in FLAGGED], dtype=object)
+_FLAG_TEXTS = pa.array([text_of(flags) for flags in FLAGGED], pa.string())
 
 #: Some rows or columns; None adds a side of one.
 Places = NDArray[np.intp] | slice | None
@@ -170,35 +171,25 @@ class Block:
         return list(map(tuple.__new__, repeat(Cell), parts))
 
     @cached_property
-    def _columns(self) -> dict[str, list[str]]:
+    def _columns(self) -> dict[str, pa.StringArray]:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = (self.low, self.high, self.margin, self.relative, *errors)
         rounded = np.round([numbers.ravel() for numbers in reals], self.digits)
         rounded[3] = np.round(self.relative.ravel(), max(4, self.digits))
-        whole = [self.unit == 1 and place < 3 for place in range(len(reals))]
         estimates = self.values if self.unit == 1 else self.jobs
-        columns = [estimates.ravel().tolist(), *map(_plain, rounded, whole)]
         names = _COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])
-        found = dict(zip(names, map(texts_of, columns), strict=False))
-        return found | {names[-1]: _FLAG_TEXTS[self.flag_sums.ravel()].tolist()}
+        found = dict(zip(names, map(texts_of, (estimates.ravel(), *rounded)), strict=False))
+        return found | {names[-1]: _FLAG_TEXTS.take(pa.array(self.flag_sums.ravel(), pa.uint8()))}
 
-    def records(self, keys: Mapping[str, list[str]] = MappingProxyType({})) -> Json:
+    def records(self, keys: Mapping[str, pa.StringArray] = MappingProxyType({})) -> Json:
         """All figures as a list of objects; each may have something in front, such as its codes."""
-        return Json.rows({**keys, **self._columns}, self.values.size)
+        return Json.rows({**keys, **self._columns})
 
-    def some_records(self, places: slice, keys: Mapping[str, list[str]]) -> Json:
+    def some_records(self, places: slice, keys: Mapping[str, pa.StringArray]) -> Json:
         """The same of some of them."""
         columns = {name: texts[places] for name, texts in self._columns.items()}
-        return Json.rows({**keys, **columns}, places.stop - places.start)
-
-
-def _plain(numbers: Reals, whole: bool) -> list[Any]:
-    """Numbers as plain data: integers are written as such."""
-    if whole and np.isfinite(numbers).all() and not (numbers % 1).any():
-        numbers, whole = numbers.astype(np.int64), False
-    found: list[Any] = numbers.tolist()
-    return [n if not isfinite(n) or n % 1 else int(n) for n in found] if whole else found
+        return Json.rows({**keys, **columns})
 
 
 class Cell(NamedTuple):

@@ -14,6 +14,7 @@ from re import sub
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from eree.errors import Refusal
 from eree.estimate.rank import rank_intervals
@@ -92,7 +93,7 @@ class Ranking:
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         ranks = {"rank": self.ranks, "best": self.best, "worst": self.worst}
-        keys = {name: texts_of(numbers.tolist()) for name, numbers in ranks.items()}
+        keys = {name: texts_of(numbers) for name, numbers in ranks.items()}
         return {"areas": self.figures.records(keys | self.side.named())}
 
 
@@ -224,7 +225,7 @@ class Threshold:
                 None if area.per_job is None else round(area.per_job, 4) for area in self.areas
             ],
         }
-        texts = {name: list(map(text_of, values)) for name, values in keys.items()}
+        texts = {n: pa.array(map(text_of, values), pa.string()) for n, values in keys.items()}
         areas = self.figures.records(self.side.named() | texts)
         return {"per_job": self.per_job, "areas": areas}
 

@@ -5,9 +5,13 @@ So an answer of many rows is made without an object for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic_core import to_json
 
 
@@ -26,18 +30,18 @@ class Json(bytes):
         return cls(b"{" + b",".join(parts) + b"}")
 
     @classmethod
-    def rows(cls, columns: Mapping[str, Sequence[str]], count: int) -> Json:
-        """A list of so many objects, from the texts of each of their parts."""
-        if not count:
-            return cls(b"[]")
-        width, start = 2 * len(columns) + 1, "{"
-        parts = ["},"] * (width * count)
-        for place, (name, texts) in enumerate(columns.items()):
-            parts[2 * place :: width] = [f"{start}{text_of(name)}:"] * count
-            parts[2 * place + 1 :: width] = texts
+    def rows(cls, columns: Mapping[str, pa.StringArray]) -> Json:
+        """A list of objects, from the texts of each of their parts."""
+        parts, start = list[Any](), "{"
+        for name, texts in columns.items():
+            parts += [f"{start}{text_of(name)}:", texts]
             start = ","
-        parts[-1] = "}"
-        return cls(f"[{''.join(parts)}]".encode())
+        joined = pc.binary_join_element_wise(*parts, "},", "")
+        if not len(joined):
+            return cls(b"[]")
+        _, offsets, data = joined.buffers()
+        end = int(np.frombuffer(offsets, np.int32)[len(joined)])
+        return cls(b"".join((b"[", memoryview(data)[: end - 1], b"]")))
 
 
 def text_of(value: Any) -> str:
@@ -45,6 +49,11 @@ def text_of(value: Any) -> str:
     return to_json(value, inf_nan_mode="null").decode()
 
 
-def texts_of(numbers: list[Any]) -> list[str]:
-    """Each of some numbers as JSON; no number has a comma in it."""
-    return text_of(numbers)[1:-1].split(",")
+def texts_of(numbers: NDArray[Any]) -> pa.StringArray:
+    """Each of some numbers as JSON; those without a bound, and what is none, are null."""
+    real = numbers.dtype.kind == "f"
+    found = pc.cast(pa.array(numbers + 0.0 if real else numbers), pa.string())  # no -0
+    if real and not (known := np.isfinite(numbers)).all():
+        found = pc.if_else(pa.array(known), found, "null")
+    assert isinstance(found, pa.StringArray)
+    return found
