@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import cast
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from eree.errors import Refusal
@@ -113,14 +113,14 @@ class Axis:
     labels: tuple[str, ...]
 
     @cached_property
-    def texts(self) -> pa.StringArray:
+    def texts(self) -> NDArray[np.object_]:
         """Its codes as JSON."""
-        return pa.array([to_json(code).decode() for code in self.codes], pa.string())
+        return np.array([to_json(code).decode() for code in self.codes], dtype=np.object_)
 
     @cached_property
-    def label_texts(self) -> pa.StringArray:
+    def label_texts(self) -> NDArray[np.object_]:
         """Its labels as JSON."""
-        return pa.array([to_json(label).decode() for label in self.labels], pa.string())
+        return np.array([to_json(label).decode() for label in self.labels], dtype=np.object_)
 
 
 #: What becomes of an axis: for each place that it has afterwards, the stretches that are summed.

@@ -13,7 +13,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.errors import Refusal
@@ -37,7 +36,7 @@ from eree.web.dataset import DataSet
 from eree.web.figures import Figures
 from eree.web.query import Query
 from eree.web.shares import measured, share
-from eree.web.texts import Json
+from eree.web.texts import Json, Texts
 from eree.web.words import say
 
 #: The most cells of one answer.
@@ -78,19 +77,19 @@ class Side:
         """The names of the variables beside figures."""
         return beside(axis.name for axis in self.axes)
 
-    def texts(self, each: int = 1, times: int = 1) -> dict[str, pa.StringArray]:
+    def texts(self, each: int = 1, times: int = 1) -> dict[str, Texts]:
         """The codes of all of them as JSON: each so many times in a row, and all so many times."""
         return {
-            name: axis.texts.take(pa.array(np.tile(np.repeat(places, each), times)))
+            name: np.tile(np.repeat(axis.texts[places], each), times)
             for name, axis, places in zip(self.names, self.axes, self.grid.T, strict=True)
         }
 
-    def named(self) -> dict[str, pa.StringArray]:
+    def named(self) -> dict[str, Texts]:
         """The same with labels beside codes, as files have them."""
-        found, codes = dict[str, pa.StringArray](), self.texts()
+        found, codes = dict[str, Texts](), self.texts()
         for axis, places, label in zip(self.axes, self.grid.T, labelled(self.axes), strict=True):
             (name,) = beside((axis.name,))
-            found |= {name: codes[name], label: axis.label_texts.take(pa.array(places))}
+            found |= {name: codes[name], label: axis.label_texts[places]}
         return found
 
     def taken(self, kept: Places) -> Side:

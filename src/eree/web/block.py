@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from eree.random.exact import Integers
 from eree.survey.query import Axis
 from eree.web.figures import Mask, Reals
-from eree.web.texts import Json, text_of, texts_of
+from eree.web.texts import Json, Texts, text_of, texts_of
 from eree.web.words import say
 
 NEGATIVE, UNRELIABLE, ABSENT, OPEN = "negative", "unreliable", "absent", "open"
@@ -45,7 +44,7 @@ FLAGGED = tuple(
     for value in range(1 << len(FLAGS))
 )
 _FLAG_NAMES = tuple(map(tuple, FLAGGED))
-_FLAG_TEXTS = pa.array([text_of(flags) for flags in FLAGGED], pa.string())
+_FLAG_TEXTS = np.array([text_of(flags) for flags in FLAGGED], dtype=object)
 
 #: Some rows or columns; None adds a side of one.
 Places = NDArray[np.intp] | slice | None
@@ -171,7 +170,7 @@ class Block:
         return list(map(tuple.__new__, repeat(Cell), parts))
 
     @cached_property
-    def _columns(self) -> dict[str, pa.StringArray]:
+    def _columns(self) -> dict[str, Texts]:
         """All figures in their order, a column for each part, as JSON."""
         errors = () if self.deviation is None else (self.deviation,)
         reals = (self.low, self.high, self.margin, self.relative, *errors)
@@ -180,16 +179,16 @@ class Block:
         estimates = self.values if self.unit == 1 else self.jobs
         names = _COLUMNS if errors else (*_COLUMNS[:5], _COLUMNS[6])
         found = dict(zip(names, map(texts_of, (estimates.ravel(), *rounded)), strict=False))
-        return found | {names[-1]: _FLAG_TEXTS.take(pa.array(self.flag_sums.ravel(), pa.uint8()))}
+        return found | {names[-1]: _FLAG_TEXTS[self.flag_sums.ravel()]}
 
-    def records(self, keys: Mapping[str, pa.StringArray] = MappingProxyType({})) -> Json:
+    def records(self, keys: Mapping[str, Texts] = MappingProxyType({})) -> Json:
         """All figures as a list of objects; each may have something in front, such as its codes."""
-        return Json.rows({**keys, **self._columns})
+        return Json.rows({**keys, **self._columns}, self.values.size)
 
-    def some_records(self, places: slice, keys: Mapping[str, pa.StringArray]) -> Json:
+    def some_records(self, places: slice, keys: Mapping[str, Texts]) -> Json:
         """The same of some of them."""
         columns = {name: texts[places] for name, texts in self._columns.items()}
-        return Json.rows({**keys, **columns})
+        return Json.rows({**keys, **columns}, places.stop - places.start)
 
 
 class Cell(NamedTuple):

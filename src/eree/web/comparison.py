@@ -14,7 +14,6 @@ from re import sub
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eree.errors import Refusal
 from eree.estimate.rank import rank_intervals
@@ -225,7 +224,7 @@ class Threshold:
                 None if area.per_job is None else round(area.per_job, 4) for area in self.areas
             ],
         }
-        texts = {n: pa.array(map(text_of, values), pa.string()) for n, values in keys.items()}
+        texts = {name: list(map(text_of, values)) for name, values in keys.items()}
         areas = self.figures.records(self.side.named() | texts)
         return {"per_job": self.per_job, "areas": areas}
 

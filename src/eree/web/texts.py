@@ -1,11 +1,12 @@
 """JSON as texts: columns are written each at once, and then put side by side, row by row.
 
-So an answer of many rows is made without an object for each.
+So an answer of many rows is made without an object for each; those of thousands by Arrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic_core import to_json
+
+#: So many numbers are written sooner by Arrow, which takes longer to begin.
+MANY = 2_000
+Texts = Sequence[str] | NDArray[np.object_] | pa.StringArray
 
 
 class Json(bytes):
@@ -30,18 +35,24 @@ class Json(bytes):
         return cls(b"{" + b",".join(parts) + b"}")
 
     @classmethod
-    def rows(cls, columns: Mapping[str, pa.StringArray]) -> Json:
-        """A list of objects, from the texts of each of their parts."""
-        parts, start = list[Any](), "{"
-        for name, texts in columns.items():
-            parts += [f"{start}{text_of(name)}:", texts]
-            start = ","
-        joined = pc.binary_join_element_wise(*parts, "},", "")
-        if not len(joined):
+    def rows(cls, columns: Mapping[str, Texts], count: int) -> Json:
+        """A list of so many objects, from the texts of each of their parts."""
+        if not count:
             return cls(b"[]")
-        _, offsets, data = joined.buffers()
-        end = int(np.frombuffer(offsets, np.int32)[len(joined)])
-        return cls(b"".join((b"[", memoryview(data)[: end - 1], b"]")))
+        names = [f"{',' if place else '{'}{text_of(name)}:" for place, name in enumerate(columns)]
+        every: list[Any] = list(columns.values())
+        if any(isinstance(texts, pa.StringArray) for texts in every):
+            pairs: Any = chain(*zip(names, map(pa.array, every), strict=True))
+            _, offsets, data = pc.binary_join_element_wise(*pairs, "},", "").buffers()
+            end = int(np.frombuffer(offsets, np.int32)[count])
+            return cls(b"".join((b"[", memoryview(data)[: end - 1], b"]")))
+        width = 2 * len(columns) + 1
+        parts = ["},"] * (width * count)
+        for place, (name, texts) in enumerate(zip(names, every, strict=True)):
+            parts[2 * place :: width] = [name] * count
+            parts[2 * place + 1 :: width] = texts
+        parts[-1] = "}"
+        return cls(f"[{''.join(parts)}]".encode())
 
 
 def text_of(value: Any) -> str:
@@ -49,11 +60,14 @@ def text_of(value: Any) -> str:
     return to_json(value, inf_nan_mode="null").decode()
 
 
-def texts_of(numbers: NDArray[Any]) -> pa.StringArray:
-    """Each of some numbers as JSON; those without a bound, and what is none, are null."""
-    real = numbers.dtype.kind == "f"
-    found = pc.cast(pa.array(numbers + 0.0 if real else numbers), pa.string())  # no -0
-    if real and not (known := np.isfinite(numbers)).all():
+def texts_of(numbers: NDArray[Any]) -> Texts:
+    """Each of some numbers as JSON, whole ones as such; what is none, or has no bound, is null."""
+    numbers = numbers + 0  # which -0 is not
+    if len(numbers) < MANY:
+        text = f"{text_of(numbers.tolist())[1:-1]},"  # no number has a comma in it
+        return text.replace(".0,", ",").split(",")[: len(numbers)]
+    found = pc.cast(pa.array(numbers), pa.string())
+    if not (known := np.isfinite(numbers)).all():
         found = pc.if_else(pa.array(known), found, "null")
     assert isinstance(found, pa.StringArray)
     return found
