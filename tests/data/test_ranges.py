@@ -80,7 +80,7 @@ def agree(pay: list[Decimal], born: list[date], *, csv: bool, engine: object) ->
 six = st.tuples(st.lists(numbers, min_size=6, max_size=6), st.lists(dates, min_size=6, max_size=6))
 
 
-@examples(30, torture=1000)
+@examples(15, torture=1000)
 @given(rows=six, csv=st.booleans())
 def test_duckdb_sorts_as_brute_force_does(
     rows: tuple[list[Decimal], list[date]], csv: bool

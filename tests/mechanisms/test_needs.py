@@ -8,7 +8,7 @@ from math import log1p
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eree.errors import Refusal
@@ -22,6 +22,7 @@ from eree.mechanisms.registry import (
 )
 from eree.policy.guarantee import Guarantee
 from eree.policy.neighbours import EDGE, NODE, Neighbours, Strong, Weak
+from selection import examples
 
 #: What is named may be more than the least that works by this share, because it has four digits.
 CLOSE = Fraction(2, 1000)
@@ -83,7 +84,7 @@ def check(name: str, price: Guarantee, cells: int = 1, **parameters: Any) -> Too
     return little
 
 
-@settings(max_examples=300)
+@examples(100, torture=1_000)
 @given(st.sampled_from(NAMES), alphas, shares, deltas, st.integers(1, 24), st.sampled_from(AIMS))
 @example("vector-radial", "0.1", "21", "0", 21, "plain")
 @example("smooth-laplace", "0.1", "5.246", "0", 1, "plain")

@@ -23,6 +23,8 @@ from eree.random.exact import Array
 from eree.random.source import SeededRandom
 from selection import examples
 
+pytestmark = pytest.mark.xdist_group("agreement")  # what most tests look at is made once
+
 PRIVACY = {"neighbours": "strong", "alpha": "0.1", "epsilon": "16"}
 TABLES: list[dict[str, Any]] = [
     {"name": "jobs", "by": ["place", "sector", "ownership"], "epsilon": "2"},

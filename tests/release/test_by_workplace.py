@@ -15,6 +15,8 @@ from eree.cells import Cell
 from eree.mechanisms.registry import automatic_vector
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
+pytestmark = pytest.mark.xdist_group("by workplace")  # what most tests look at is made once
+
 
 @pytest.fixture(scope="module")
 def county(tmp_path_factory: pytest.TempPathFactory) -> eree.Tables:

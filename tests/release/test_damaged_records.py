@@ -119,6 +119,7 @@ def test_every_place_of_a_record_may_be_damaged(sound: Path, tmp_path: Path) -> 
     random, refused, told, faults = Random(7), 0, 0, []
     every = list(places(record))
     assert len(every) > 200
+    every = every if EVERYTHING else random.sample(every, len(every) // 2)
     for place in every:
         for value in VALUES if EVERYTHING else random.sample(VALUES, 1):
             changed = damaged(record, place, value)
@@ -132,8 +133,8 @@ def test_every_place_of_a_record_may_be_damaged(sound: Path, tmp_path: Path) -> 
                 if not (in_words or faulty or status == 0):
                     faults.append((place, value, command, error))
     assert not faults
-    assert refused > 300
-    assert told > 200
+    assert refused > 1.5 * len(every)
+    assert told > 0.8 * len(every)
 
 
 @pytest.mark.parametrize("what", ['"\\ud800"', "NaN", "-Infinity", "1e999", "[1" * 5_000])

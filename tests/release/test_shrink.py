@@ -26,6 +26,8 @@ from eree.mechanisms.vector.pareto import VectorPareto
 from eree.mechanisms.vector.radial import VectorRadial
 from uses import eree_command
 
+pytestmark = pytest.mark.xdist_group("shrink")  # what most tests look at is made once
+
 PEOPLE = ["place", "sector", "ownership", "sex", "education"]
 TABLES: list[dict[str, Any]] = [
     {"name": "people", "by": PEOPLE, "epsilon": "1"},

@@ -22,6 +22,8 @@ from eree.release.price import measurement_for
 from eree.verification.rows import row_faults
 from uses import PEOPLE, SITES, eree_command, shown, true_sums
 
+pytestmark = pytest.mark.xdist_group("strata")  # what most tests look at is made once
+
 CUT = 40
 
 

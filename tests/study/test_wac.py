@@ -27,6 +27,8 @@ from eree_study.papers.wac_columns import (
 from shared import lodes_year
 from uses import eree_command
 
+pytestmark = pytest.mark.xdist_group("wac")  # what most tests look at is made once
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

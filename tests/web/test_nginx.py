@@ -21,6 +21,8 @@ from processes import PATIENCE
 from raw import get, statuses
 from started import Tool, started
 
+pytestmark = pytest.mark.xdist_group("nginx")  # what most tests look at is made once
+
 Ask = Callable[[bytes], bytes]
 #: It says whether an answer was kept.
 SAYING = {"gzip on;": "gzip on; add_header X-Cache $upstream_cache_status always;"}

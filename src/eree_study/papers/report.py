@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from eree.mechanisms.grid import ALPHAS, EPSILONS, on_every_core
+from eree.mechanisms.grid import ALPHAS, EPSILONS
 from eree_study.figures.study import Band, Grid, Panel, Point, draw_grid, draw_limits
 from eree_study.papers.claims import ALPHA, Finding, Judge
 from eree_study.papers.contenders import MOST_DELTA, THETAS
@@ -96,10 +96,10 @@ def study_report(
         return [home / f"{name}{end}" for end in (".png", ".svg")]
 
     grids = [(one.name, grid) for one in PICTURES if (grid := grid_of(study, results, one)).bands]
-    given = [(grid, paths(name)) for name, grid in grids]
-    for done, (number, _) in enumerate(on_every_core(draw_grid, given), start=1):
-        files += given[number][1]
-        tell(f"drawing {grids[number][0]}", done / (len(given) + 1))
+    for done, (name, grid) in enumerate(grids, start=1):
+        tell(f"drawing {name}", done / (len(grids) + 1))
+        draw_grid(grid, paths(name))
+        files += paths(name)
     panels, note = price_of_proof(study, results)
     if panels:
         draw_limits(panels, note, _EPSILONS, paths(PRICE_OF_PROOF))
