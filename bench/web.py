@@ -129,7 +129,7 @@ def _ask(
 ) -> None:
     catalogue = Catalogue.open([folder])
     some = addresses(catalogue, MIX, 1)
-    many = rounds * SECONDS * MOST_EACH_SECOND // (1 + 4 * (name != SMALL))
+    many = rounds * SECONDS * MOST_EACH_SECOND // (1 + (name != SMALL))
     new, pages = addresses(catalogue, many, 2), addresses(catalogue, many // 2, 3, "")
     figures = sum(data.rows for data in catalogue.data_sets)
 
