@@ -190,7 +190,7 @@ def test_what_runs_and_kinds_need_is_what_their_cells_need() -> None:
     rows = np.arange(GROUPS * case[1]).reshape(GROUPS, -1)
     run = np.arange(GROUPS) % 3
     for kept in ([2], [0, 3, 5], list(range(case[1]))):
-        for groups in (None, np.arange(0, GROUPS, 2)):
+        for groups in (None, np.arange(0, GROUPS, 2), np.arange(0, GROUPS, 10)):
             of, where = (np.arange(GROUPS), run) if groups is None else (groups, run[groups])
             found = known.over(groups, where, 3, np.array(kept))
             for one in range(3):
