@@ -150,6 +150,8 @@ def test_reading_a_line_looks_for_few_names(
     [
         *("place\tdamage", "Area;Damage in $", "code,damage_2026", "lugar daños", "x\ty\tAmount"),
         *('"county","Total damage (USD)"', "COUNTY,TOTAL_COST", "condado;pérdidas en dólares"),
+        *("place\tdamage_usd", "DAMAGE_2026_USD", "county\tdamage total", "code;Perdidas"),
+        *("condado\tmonto", "place\tDamage [$]", "place;damage (2026)", "x y,value"),
     ],
 )
 def test_a_heading_is_no_damage(heading: str) -> None:
@@ -163,6 +165,10 @@ def test_a_heading_is_no_damage(heading: str) -> None:
         *("Total damage 99", "Damage 2026", "Lossville 12.5", "Lossville", "damage, 5"),
         # figures of another unit would be read as dollars
         *("c\tDamage (thousands of $)", "c;Damage ($1000)", "c,damage in $1000", "c\tdamage, k$"),
+        *("c\tThousands of dollars damage", "c;$1000 damage", "c;1000 USD cost", "c,kUSD damage"),
+        *("c\tMiles de dólares: daños", "c\tdamage in millions loss", "c,in thousands,amount"),
+        *("Adms $125,000 in damages", "08001 125000 loss", "Adms;125000;loss", "x\t5\tcosts"),
+        *("c 125,000 cost $", "c 5 damage", "place thousand damage", "damage k"),
     ):
         assert damages(f"{first}\nb 6", [named("ab")])[1]
 

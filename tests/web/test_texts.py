@@ -38,6 +38,11 @@ def test_rows_are_what_json_says_of_them(times: int, some: list[float]) -> None:
     assert not any(text == "-0" or text.endswith(".0") for text in texts)
 
 
+@pytest.mark.parametrize("some", [[12345678901.0, 3.0], [5e9, float("inf")], [0.25, 1e9], [-7.0]])
+def test_long_columns_have_the_texts_of_short_ones(some: list[float]) -> None:
+    assert list(map(str, texts_of(np.array(some * MANY)))) == texts_of(np.array(some)) * MANY
+
+
 def test_a_part_of_long_columns_is_that_part() -> None:
     every = texts_of(np.arange(2 * MANY) / 4)
     found = json.loads(Json.rows({"x": every[7:9]}, 2))

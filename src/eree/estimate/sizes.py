@@ -71,12 +71,13 @@ class SizeClass:
         if not points:
             return np.zeros(0), np.zeros(0)
         weight = np.full(points, self.workplaces / points)
-        if self.high == self.low:
-            return np.full(points, float(self.low)), weight
+        mean = self.low if self.jobs is None else self.jobs / self.workplaces
+        if self.high == self.low or (mean in (self.low, self.high) and self.jobs is not None):
+            return np.full(points, float(mean)), weight
         left = (np.arange(points) + 0.5) / points
         slope = _DEFAULT_SLOPE
         if self.jobs is not None:
-            slope = self._slope(left, self.jobs / self.workplaces)
+            slope = self._slope(left, mean)
         return self._sizes(left, slope), weight
 
     def _slope(self, left: Array, mean: float) -> float:

@@ -37,8 +37,10 @@ _SHAPES = frozenset(
 )
 #: What stands before the picture that is more than its version and a comment; an encoding in which
 #: its bytes are others; and what in an attribute comes from elsewhere, or might.
-_DECLARED = re.compile(rb"(?i)<!(?!--)|<\?(?!xml\s)|encoding\s*=\s*[\"'](?!utf-8[\"'])")
-_FROM_ELSEWHERE = re.compile(r"(?i)url\(\s*+[\"']?+\s*+(?!#)|image-set|src\(|@|\\|:\s*//")
+_DECLARED = re.compile(
+    rb"(?i)<!(?!--)|<\?(?!xml\s)|\A<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-8[\"'])"
+)
+_FROM_ELSEWHERE = re.compile(r"(?i)url\(\s*+[\"']?+\s*+(?!#)|image-set|src\(|@|\\|//")
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,13 @@ def _is_picture(found: bytes) -> bool:
         root = ElementTree.fromstring(found)  # noqa: S314
     except (ElementTree.ParseError, ValueError, LookupError):  # or of an unknown encoding
         return False
-    attributes = [pair for one in root.iter() for pair in one.attrib.items()]
+    attributes = [(n.casefold(), value) for one in root.iter() for n, value in one.attrib.items()]
     return (
         root.tag == f"{_SVG}svg"
         and all(one.tag in _SHAPES for one in root.iter())
-        and not any(name.casefold().startswith("on") for name, _ in attributes)
+        and not any(name.startswith("on") or name.endswith("}base") for name, _ in attributes)
         and not any(_FROM_ELSEWHERE.search(value) for _, value in attributes)
-        and all(v.startswith("#") for n, v in attributes if n.casefold().endswith(("href", "src")))
+        and all(v.startswith("#") for n, v in attributes if n.endswith(("href", "src")))
     )
 
 

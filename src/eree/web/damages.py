@@ -14,9 +14,13 @@ from eree.web.words import say
 MOST_AREAS = 5_000
 #: What the last column of a file with damage is called: with a year, and whole dollars, at most.
 _HEADING = (
-    r"(^|[\s;,_\"])(damages?|amounts?|loss(es)?|costs?|daños?|importes?|pérdidas?|cost[eo]s?)"
-    r"([_-](19|20)[0-9]{2})?( ?\(?((in|en) )?(\$|usd|us\$|dollars?|dólares)\)?)?\"?$"
+    r"(total[ _])?(damages?|amounts?|values?|loss(es)?|costs?"
+    r"|daños?|importes?|montos?|valor(es)?|p[eé]rdidas?|cost[eo]s?)([ _]total)?"
+    r"([_-](19|20)[0-9]{2}| ?\((19|20)[0-9]{2}\))?"
+    r"([ _-]?[(\[]?((in|en)[ _])?(\$|usd|us\$|dollars?|dólares)[)\]]?)?"
 )
+#: Figures of another unit, or an amount.
+_NO_HEADING = r"[0-9]|thousand|[mb]illion|\bmil(es|lones)?\b|\bk\b"
 #: Letters of a name that is no area's that are shown.
 MOST_SHOWN = 60
 #: An amount as people write it, with or without a comma for thousands; 1,25 is none.
@@ -101,9 +105,13 @@ def damages(
 
 
 def _is_heading(line: str, known: Sequence[Mapping[str, str]], longest: Sequence[int]) -> bool:
-    """Whether a line calls its last column damage, and names no area: no area is left out by it."""
-    called_so = search(_HEADING, line[-MOST_SHOWN:], IGNORECASE)
-    return bool(called_so) and next(_readings(f"{line} 0", known[:1], longest[:1]), None) is None
+    """Whether a line calls its last column damage, and has no area and no amount to be lost."""
+    *before, last = split(r"[\t;,]" if search(r"[\t;,]", line) else r"\s+", line)
+    return (
+        fullmatch(_HEADING, last.strip(' "'), IGNORECASE) is not None
+        and not any(search(_NO_HEADING, field, IGNORECASE) for field in before)
+        and next(_readings(f"{line} 0", known[:1], longest[:1]), None) is None
+    )
 
 
 def _readings(

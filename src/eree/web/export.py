@@ -39,12 +39,10 @@ from eree.web.workbook import workbook
 _TIME = re.compile(r"(1[89]|2[01])\d\d(-?(Q[1-4]|0[1-9]|1[0-2]))?")
 _CALLED_TIME = re.compile(r"(\b|_)(year|quarter|month|period|time|date)", re.IGNORECASE)
 
+#: Letters of an address in which the codes of a list are named one by one, and of a file's name.
+MOST_ADDRESS, MOST_LETTERS = 7_900, 120
 #: What a spreadsheet takes for the beginning of a formula, in a cell or, in a country where
 #: something else than a comma divides cells, within a text.
-#: Letters of an address in which the codes of a list are named one by one.
-MOST_ADDRESS = 7_900
-#: Letters of the name of a file, without its ending.
-MOST_LETTERS = 120
 FORMULA = re.compile(r"""^(?=[\t\r\n])|(^|[;|\t\r\n])(?=[ '"]*[=+\-@＝＋－＠])""")
 
 
@@ -154,7 +152,8 @@ def file_name(data: DataSet, query: Query, ending: str, *own: str) -> str:
     parts += [query.measure] if query.measure != JOBS else []
     parts += [f"percent-of-{query.share}"] if query.share else []
     for name, codes in query.where.items():
-        parts += [name, *(codes if len(codes) <= 3 else (f"{len(codes)}-codes",))]
+        several = f"{len(codes)}-codes-{sha256(list(codes))[:8]}"
+        parts += [name, *(codes if len(codes) <= 3 else (several,))]
     if query.confidence != Query.confidence:
         own = (f"at-{float(query.confidence):.0%}", *own)
     last = plain_name("-".join([*own, data.release.period]), MOST_LETTERS // 2)

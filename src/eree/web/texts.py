@@ -17,6 +17,8 @@ from pydantic_core import to_json
 
 #: So many numbers are written sooner by Arrow, which takes longer to begin.
 MANY = 2_000
+#: Integers below it are floating-point numbers as well.
+_EXACT = 2**53
 Texts = Sequence[str] | NDArray[np.object_] | pa.StringArray
 
 
@@ -66,8 +68,12 @@ def texts_of(numbers: NDArray[Any]) -> Texts:
     if len(numbers) < MANY:
         text = f"{text_of(numbers.tolist())[1:-1]},"  # no number has a comma in it
         return text.replace(".0,", ",").split(",")[: len(numbers)]
-    found = pc.cast(pa.array(numbers), pa.string())
-    if not (known := np.isfinite(numbers)).all():
+    known = np.isfinite(numbers)
+    every = np.where(known, numbers, 0)
+    if not (every % 1).any() and np.abs(every).max(initial=0) < _EXACT:  # no exponents
+        every = every.astype(np.int64)
+    found = pc.cast(pa.array(every), pa.string())
+    if not known.all():
         found = pc.if_else(pa.array(known), found, "null")
     assert isinstance(found, pa.StringArray)
     return found

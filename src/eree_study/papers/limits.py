@@ -117,6 +117,7 @@ def _least_share(alpha: Fraction, epsilon: float) -> float:
         bounds=(0, None),
         method="highs",
     )
+    assert found.status == 0, found.message
     return float(found.fun) / float(alpha)
 
 
@@ -143,6 +144,7 @@ def _least_small(alpha: Fraction, epsilon: float, weights: Array) -> float:
         bounds=(0, 1),
         method="highs-ipm",
     )
+    assert found.status == 0, found.message
     return float(found.fun)
 
 
