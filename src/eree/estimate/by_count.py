@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -37,9 +37,6 @@ from eree.random.exact import Array, Integers
 _FEW = 8
 #: Groups that are looked at at once, and numbers of each: a power of 2 is fastest.
 _AT_ONCE, _WIDE = 1 << 13, 8
-#: Sets of cells of which it is known what all groups have, and the share of these that is looked at
-#: by itself instead.
-_MOST_KEPT, _SHARE = 8, 8
 #: Bounds are moved by half a job, as counts are integers.
 _HALF = 0.5
 #: The rows of what is known of noisy counts.
@@ -150,22 +147,23 @@ class ByCount:
 
     def over(self, groups: Integers | None, run: Integers, runs: int, cells: Integers) -> Array:
         """What the sums of runs of groups need, with some cells of each: a row for each part."""
-        every, whole = self._by_cell.shape[1], slice(None) if groups is None else groups
-        if len(cells) == 1:
+        found, whole = np.zeros((5, runs)), slice(None) if groups is None else groups
+        if len(cells) == self.cells:
+            each = iter([(slice(None), self._whole[:, whole])])
+        elif len(cells) > 1:
+            each = self._of_cells(cells, groups)
+        else:
             row = self._by_cell[cells[0], whole]
             if runs == 1:  # as many of each class
-                return self._alone @ np.bincount(row, minlength=self._alone.shape[1])[:, None]
-            each = iter([(slice(None), self._alone.take(row, axis=1))])
-        elif groups is not None and _SHARE * len(groups) < every:
-            each = self._of_cells(cells, groups)
-        elif runs == 1:
-            number = np.ones(every) if groups is None else np.bincount(groups, minlength=every)
-            return self._kept(tuple(cells.tolist())) @ number[:, None]
-        else:
-            each = iter([(slice(None), self._kept(tuple(cells.tolist()))[:, whole])])
-        found = np.zeros((5, runs))
+                number = np.bincount(row, minlength=self._alone.shape[1])
+                each = iter([(slice(None), self._alone * number)])
+            else:
+                each = iter([(slice(None), self._alone.take(row, axis=1))])
         for some, parts in each:
-            found += [np.bincount(run[some], values, runs) for values in parts]
+            if runs == 1:
+                found[:, 0] += parts.sum(1)
+            else:
+                found += [np.bincount(run[some], values, runs) for values in parts]
         return found
 
     def _of_cells(
@@ -197,13 +195,9 @@ class ByCount:
         return _of_groups(self.table)
 
     @cached_property
-    def _kept(self) -> Callable[[tuple[int, ...]], Array]:
-        """The same where some cells of each are, by group: those asked for last are known."""
-
-        def found(cells: tuple[int, ...]) -> Array:
-            return np.concatenate([part for _, part in self._of_cells(np.array(cells))], axis=1)
-
-        return lru_cache(_MOST_KEPT)(found)
+    def _whole(self) -> Array:
+        """The same where all cells of each are, by group."""
+        return np.concatenate([part for _, part in self._of_cells(np.arange(self.cells))], axis=1)
 
     def shared(self, one: Integers, two: Integers) -> float:
         """The covariance of the noise of two sums of different cells that have groups in common."""
