@@ -58,7 +58,7 @@ def test_bounds_on_packages_hold_what_is_tested_up_to_the_next_major_version() -
 
 def test_a_landing_is_tested_without_anything_left_from_before() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.search(r'HOME="\$home" PIP_NO_CACHE_DIR=1 make test$', script, re.MULTILINE)
+    assert re.search(r'HOME="\$home" CI=true PIP_NO_CACHE_DIR=1 make test$', script, re.MULTILINE)
     assert "home=$(mktemp -d)" in script
 
 
