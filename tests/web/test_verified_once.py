@@ -108,6 +108,29 @@ def test_what_verifying_estimates_needs_is_not_made_again_at_the_next_start(
     assert [one.name for one in Catalogue.open([live]).data_sets] == [one.name for one in first]
 
 
+def test_what_was_verified_and_learnt_may_be_taken_to_where_a_release_is_served(
+    live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Catalogue.open([live]).data_sets
+    there = tmp_path / "there"
+    shutil.copytree(tmp_path / "cache", there / "cache")
+    shutil.move(live, there / "moved")
+    (there / "moved/release.json").touch()
+    monkeypatch.setenv("EREE_CACHE", str(there / "cache"))
+
+    def made_again(*_given: Any, **_more: Any) -> None:
+        raise AssertionError
+
+    calibrated._calibrated.cache_clear()  # as in another process
+    monkeypatch.setattr(verifying, "verify", made_again)
+    monkeypatch.setattr(calibrated, "_made", made_again)
+    again = Catalogue.open([there / "moved"]).data_sets
+    assert [(one.name, one.checks) for one in again] == [(one.name, one.checks) for one in first]
+    spoil(next((there / "moved/tables").glob("*.csv")))  # not even its twin may be another
+    with pytest.raises(AssertionError):
+        Catalogue.open([there / "moved"])
+
+
 def test_templates_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str | None] = []
     parse = Environment._parse
