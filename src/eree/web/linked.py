@@ -38,6 +38,8 @@ from eree.workload import Marginal
 
 #: An estimate is unreliable if its margin is a larger share of it.
 UNRELIABLE = 0.5
+#: A level at which intervals of many areas hold together.
+RARE = 1 - 1e-6
 #: Answers are remembered, of so many bytes at most: another page or file needs the same.
 MOST_OF_ANSWERS = 32 << 20
 
@@ -93,7 +95,11 @@ class LinkedTable(DataSet):
         self._answers: LRUCache[tuple[object, ...], Figures] = LRUCache(
             MOST_OF_ANSWERS, getsizeof=lambda one: one.nbytes + BESIDE
         )
-        self.figures(Asked((), {}, {}))  # what sums need of the noise is found before anyone asks
+        # what sums, rankings and notes need of the noise is found before anyone asks
+        self.figures(Asked((), {}, {}))
+        if self._areas.known is not None:
+            self._areas.known.calibrated.noise.far(RARE)
+        assert self.bias is not None
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""

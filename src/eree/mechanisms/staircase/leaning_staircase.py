@@ -340,20 +340,20 @@ def _quantile(densities: StaircaseDensities, level: float, size_bin: int) -> int
 @lru_cache(maxsize=8)
 def _tails(densities: StaircaseDensities) -> Tails:
     """The tails of all densities that are not scaled."""
-    return Tails.of(_all_tables(densities))
+
+    def compute() -> Arrays:
+        _all_moments(densities)  # the tables are there now
+        found = Tails.of(_all_tables(densities))
+        return {"below": found.below, "above": found.above}
+
+    kept = _kept(densities, "tails", compute)
+    return Tails(kept["below"], kept["above"], densities.levels.last + 1)
 
 
 @lru_cache(maxsize=1_024)  # bounds of sums ask at many levels
 def _points(densities: StaircaseDensities, probability: float) -> tuple[Array, Array]:
     """How far below and above zero a probability is left outside, for all unscaled densities."""
-
-    def compute() -> Arrays:
-        below, above = _tails(densities).points(probability)
-        _all_moments(densities)  # the tables are there now
-        return {"below": below, "above": above}
-
-    kept = _kept(densities, f"points {probability!r}", compute)
-    return kept["below"], kept["above"]
+    return _tails(densities).points(probability)
 
 
 @lru_cache(maxsize=64)

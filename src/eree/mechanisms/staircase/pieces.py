@@ -171,39 +171,33 @@ def _rounded_integrals(edges: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """The tails of many distributions, end to end, so that all are looked up at once.
+    """The tails of so many distributions, end to end, so that all are looked up at once.
 
-    For each side and piece: the logarithm of the probability outside, raised by `_DEPTH` for each
-    distribution, the edge there, and the density.
+    Each side has four rows, with a number for each piece: the logarithm of the probability outside,
+    raised by `_DEPTH` for each distribution, that probability, the edge there, and the density.
     """
 
-    tables: Sequence[Table]
-    key: tuple[Array, ...]
-    outside: tuple[Array, ...]
-    edge: tuple[Array, ...]
-    density: tuple[Array, ...]
+    below: Array
+    above: Array
+    number: int
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> Tails:
         """Of some tables, in their order."""
-        parts = [_outwards(tables, above) for above in (False, True)]
-        key, outside, edge, density = zip(*parts, strict=True)
-        return cls(tables, key, outside, edge, density)
+        return cls(_outwards(tables, False), _outwards(tables, True), len(tables))
 
     def points(self, probability: float) -> tuple[Array, Array]:
         """How far from zero, below and above, a probability is left outside, for each bin."""
         probability *= 1 - 1e-9
         found = []
-        for key, outside, edge, density in zip(
-            self.key, self.outside, self.edge, self.density, strict=True
-        ):
-            wanted = _DEPTH * np.arange(1, len(self.tables) + 1) + np.log(probability)
+        for key, outside, edge, density in (self.below, self.above):
+            wanted = _DEPTH * np.arange(1, self.number + 1) + np.log(probability)
             i = np.searchsorted(key, wanted, side="right") - 1
             found.append(edge[i] - np.maximum(probability - outside[i], 0.0) / density[i])
         return found[0], found[1]
 
 
-def _outwards(tables: Sequence[Table], above: bool) -> tuple[Array, Array, Array, Array]:
+def _outwards(tables: Sequence[Table], above: bool) -> Array:
     """One side of some distributions, each from its furthest piece inwards."""
     outside = [t.above[::-1] if above else t.below for t in tables]
     edge = [t.edges[:0:-1] if above else -t.edges[:-1] for t in tables]
@@ -211,4 +205,4 @@ def _outwards(tables: Sequence[Table], above: bool) -> tuple[Array, Array, Array
     probabilities: Array = np.concatenate(outside)
     number = np.repeat(np.arange(1.0, len(tables) + 1), [len(part) for part in outside])
     key: Array = _DEPTH * number + np.log(np.maximum(probabilities, np.exp(1 - _DEPTH)))
-    return key, probabilities, np.concatenate(edge), np.concatenate(density)
+    return np.stack([key, probabilities, np.concatenate(edge), np.concatenate(density)])
