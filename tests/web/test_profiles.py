@@ -153,7 +153,7 @@ def test_sums_of_cells_that_were_drawn_together_are_those_of_the_slow_way(tmp_pa
     settings = {"data": str(tables.folder), "privacy": {**privacy, "epsilon": "7"}, "table": listed}
     random, out = eree.SeededRandom(2), tmp_path / "out"
     release = eree.publish(eree.Plan.of(settings), tables, ledger=None, out=out, random=random)
-    data = LinkedTable("people", Held.of(release, None), "people", ())
+    data = LinkedTable("people", Held.of(release), "people", ())
     for some, together in product(
         ([], ["place"], ["sector"], ["sector", "sex"], by), (False, True)
     ):
@@ -179,7 +179,7 @@ def test_a_table_whose_noise_is_not_known_shows_guaranteed_intervals(tmp_path: P
     )
     random = eree.SeededRandom(1)
     release = eree.publish(plan, tables, ledger=None, out=tmp_path / "out", random=random)
-    data = LinkedTable("ages", Held.of(release, None), "ages", ())
+    data = LinkedTable("ages", Held.of(release), "ages", ())
     assert data.intervals == "guaranteed"
     query = Query(("county",))
     assert any("are guaranteed" in note for note in metadata(data, query, (), "").notes)

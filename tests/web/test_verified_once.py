@@ -55,7 +55,7 @@ def test_a_record_that_was_another_when_it_was_read_is_not_served(
     live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Catalogue.open([live]).data_sets  # and is known from now on
-    file, real = live / "release.json", opening.content_of
+    file, real = live / "release.json", opening.all_of
     good = file.read_text(encoding="utf-8")
     forged = json.loads(good) | {"statements": ["nothing can be learnt"]}
     file.write_text(json.dumps(forged), encoding="utf-8")
@@ -64,7 +64,7 @@ def test_a_record_that_was_another_when_it_was_read_is_not_served(
         file.write_text(good, encoding="utf-8")
         return real(release)
 
-    monkeypatch.setattr(opening, "content_of", back_again)
+    monkeypatch.setattr(opening, "all_of", back_again)
     with pytest.raises(Refusal):
         Catalogue.open([live])
 

@@ -8,10 +8,11 @@ profile; where there are neither they are learnt from the noisy counts of the ta
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
+from eree.errors import Refusal
 from eree.estimate.by_count import ByCount
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence, Fit
@@ -24,11 +25,12 @@ from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.size_distribution import KNOWN, SizeDistribution, told_apart, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
+from eree.mechanisms.registry import own_mechanisms
 from eree.policy.plain_data import guarantee_of
 from eree.random.exact import Array, Integers
 from eree.release.contents import counted_by
 from eree.release.price import measurement_for
-from eree.release.release import PUBLIC_SIZES, Release
+from eree.release.release import PUBLIC_SIZES, Release, content_of
 
 #: Rounds in which sizes are learnt from a table, and cells that they are learnt from.
 _ROUNDS, _LEARN_FROM = 5, 3_000
@@ -106,11 +108,19 @@ class ReleaseKey:
 
 @lru_cache(maxsize=1024)
 def _calibrated(key: ReleaseKey, name: str) -> CalibratedTable | None:
-    content, make = key.release.content, partial(_made, key, name)
-    if content is None:
-        return make()
-    mechanism = measurement_of(key.release, name)[1].mechanism
-    return kept_table(f"calibrated {content} {name!r}", mechanism, make)
+    release, content = key.release, key.release.content
+    used = {str(release.about(table)["mechanism"]) for table in release.tables}
+    if content is None or not used.isdisjoint(own_mechanisms()):  # no digest knows their source
+        return _made(key, name)
+
+    def whole() -> CalibratedTable | None:
+        found = _made(key, name)
+        if content_of(release) != content:
+            raise Refusal(f"{release.folder} changed while it was read; try again")
+        return found
+
+    mechanism = measurement_of(release, name)[1].mechanism
+    return kept_table(f"calibrated {content} {name!r}", mechanism, whole)
 
 
 def _made(key: ReleaseKey, name: str) -> CalibratedTable | None:

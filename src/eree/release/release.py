@@ -15,11 +15,11 @@ import pyarrow.parquet as parquet
 from eree.budget.reservation import Reservation
 from eree.errors import Refusal, Unreadable, hint
 from eree.policy.guarantee import Guarantee
-from eree.policy.plain_data import guarantee_of, parsed
+from eree.policy.plain_data import guarantee_of, parsed, sha256
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, area_columns, columns_of, misread, schema_of
-from eree.release.members import Members
-from eree.release.record import FORMAT, RECORD
+from eree.release.members import MEMBERS, Members
+from eree.release.record import FORMAT, RECORD, file_digest
 from eree.release.tabular import Tabular
 
 P = ParamSpec("P")
@@ -45,8 +45,6 @@ class Release:
         record: The record.
         public_sizes: A file of public numbers of workplaces by class of size that intervals are to
             go by, if there is one.
-        content: A digest of all files, where they were compared with it: what is learnt is kept
-            under it.
 
     Examples:
         >>> eree.Release.open("out").tables
@@ -56,7 +54,6 @@ class Release:
     folder: Path
     record: Mapping[str, Any] = field(repr=False)
     public_sizes: Path | None = field(default=None, repr=False)
-    content: str | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Release:
@@ -88,6 +85,11 @@ class Release:
         """The folder from the root on, links followed, and when public sizes were put there."""
         sizes = self.public_sizes
         return str(self.folder.resolve()), 0 if sizes is None else sizes.stat().st_mtime_ns
+
+    @cached_property
+    def content(self) -> str | None:
+        """The digest of what estimates are made of, when it was first asked for."""
+        return content_of(self)
 
     @property
     def data_set(self) -> str:
@@ -293,6 +295,19 @@ def said_of(release: Release) -> str:
     title = ", ".join(filter(None, (release.described.get("title"), release.period)))
     named = f"{what} {release.identity[:8]}{f' ({title})' if title else ''}"
     return f"{named}{', which is not private' * (not release.private)}"
+
+
+def content_of(release: Release) -> str | None:
+    """A digest of the record, and of all files that estimates are made of; none without them."""
+    folder, sizes = release.folder, release.public_sizes
+    try:
+        files = [
+            path for home in ("tables", AREAS, MEMBERS) for path in folder.glob(f"{home}/*.parquet")
+        ]
+        found = sorted(f"{path.relative_to(folder)} {file_digest(path)}" for path in files)
+        return sha256([release.record, *found, "" if sizes is None else file_digest(sizes)])
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _no_release(folder: Path) -> str:

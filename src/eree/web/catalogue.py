@@ -177,12 +177,12 @@ def _verified(
     report("", 0.0)
     release = _opened(Path(folder))
     report("looking at its files", 0.0)
-    seen, content = seen_in([folder]), content_of(release)
-    checks = checks_of(release, content, report)
+    seen, whole = seen_in([folder]), all_of(release)
+    checks = checks_of(release, whole, report)
     if release.identity in known:
         raise Refusal(f"{folder} holds a release that is named twice; name each once")
     reading()
-    made = list(_data_sets(release, content, checks))
+    made = list(_data_sets(release, checks))
     forget_rows()
     pa.default_memory_pool().release_unused()
     if seen_in([folder]) != seen:
@@ -192,7 +192,7 @@ def _verified(
     return made
 
 
-def content_of(release: Release) -> str | None:
+def all_of(release: Release) -> str | None:
     """A digest of the record as it was read and of all files; none where they cannot be read."""
     folder = release.folder
     try:
@@ -213,7 +213,7 @@ def _digest(path: Path) -> str:
     return texts_of(f"file {path.absolute()} {same}", lambda: (file_digest(path),))[0]
 
 
-def checks_of(release: Release, content: str | None, report: Progress) -> tuple[str, ...]:
+def checks_of(release: Release, whole: str | None, report: Progress) -> tuple[str, ...]:
     """What was verified of a release; refuses one that is not sound, by its first fault.
 
     That a release is sound follows from its files and the package alone: both being as they were,
@@ -227,11 +227,11 @@ def checks_of(release: Release, content: str | None, report: Progress) -> tuple[
         pa.default_memory_pool().release_unused()
         if not found.sound:
             raise Refusal(f"{release.folder} is not served: {found.faults[0]}")
-        if content is not None and content_of(release) != content:  # nothing is kept of it
+        if whole is not None and all_of(release) != whole:  # nothing is kept of it
             raise Refusal(f"{release.folder} changed while it was verified; try again")
         return found.checks
 
-    return verified() if content is None else texts_of(f"verified {content}", verified)
+    return verified() if whole is None else texts_of(f"verified {whole}", verified)
 
 
 def _part(report: Progress, folder: str, number: int, count: int) -> Progress:
@@ -281,7 +281,7 @@ def _opened(folder: Path) -> Release:
     return Release.open(folder)
 
 
-def _data_sets(release: Release, content: str | None, checks: tuple[str, ...]) -> Iterator[DataSet]:
+def _data_sets(release: Release, checks: tuple[str, ...]) -> Iterator[DataSet]:
     ending = release.identity[:DIGITS]
     if "kind" in release.record:
         from eree.survey.protected import ProtectedCube  # only where one is served
@@ -289,7 +289,7 @@ def _data_sets(release: Release, content: str | None, checks: tuple[str, ...]) -
 
         yield CubeSet(f"cube-{ending}", ProtectedCube.of(release), checks)
         return
-    held = Held.of(release, content)
+    held = Held.of(release)
     taken: set[str] = set()
     for table in held.tables:
         if held.of_workplaces(table):  # a file to read, not cells to add up

@@ -30,9 +30,9 @@ class Held(Release):
     """
 
     @classmethod
-    def of(cls, release: Release, content: str | None) -> Self:
-        """Read all tables of a release; `content` is a digest of its files, where it is known."""
-        found = cls(release.folder, release.record, release.public_sizes, content)
+    def of(cls, release: Release) -> Self:
+        """Read all tables of a release."""
+        found = cls(release.folder, release.record, release.public_sizes)
         files: dict[str, bytes] = {}
         for name in release.tables:
             assert Path(name).name == name  # it was verified
