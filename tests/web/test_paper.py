@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from browsing import jobs, opened, views
+from eree.web.render.charts import Scale
 from eree.web.server import QueryTool
 from printed import pages
 
@@ -188,6 +189,29 @@ def test_pages_at_twice_their_size_are_no_wider_than_the_screen(
             cut = page.evaluate(CUT)
             assert cut == [], (name, width, json.dumps(cut))
         page.context.close()
+
+
+def test_numbers_of_an_axis_have_room_beside_each_other(browser: Browser, tool: QueryTool) -> None:
+    page = opened(browser, viewport={"width": 390, "height": 844}).new_page()
+    page.goto(tool.address + views(tool)["panels"])
+    ranges = [(low, 10**k * n / 7) for k in range(-2, 8) for n in (8, 30, 52) for low in (0, -1)]
+    ranges += [(-(10**k) * n / 7, 10**k * 2) for k in range(-1, 7) for n in (1, 4, 8, 20, 60)]
+    axes = [Scale.over(low, high) for low, high in ranges]
+    panel = page.locator(".panels .bar-axis").first
+    shown = panel.evaluate(
+        """(line, axes) => axes.map((axis) => {
+          line.innerHTML = `<span></span>${axis}<span></span>`;
+          const texts = [...line.querySelectorAll("text")].filter((t) => t.getBBox().width);
+          const places = texts.map((t) => t.getBoundingClientRect());
+          const apart = places.every((b, i) => !i || b.left > places[i - 1].right);
+          return [apart, texts.length, line.textContent];
+        })""",
+        [scale.axis() for scale in axes],
+    )
+    for scale, (apart, count, text) in zip(axes, shown, strict=True):
+        assert apart and count >= min(len(scale.ticks), 2), text
+    assert sum(count for _, count, _ in shown) > 0.6 * sum(len(scale.ticks) for scale in axes)
+    page.context.close()
 
 
 #: Texts that are wider than what they stand in, or lie over their neighbours.

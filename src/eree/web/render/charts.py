@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, isinf, log10
+from math import ceil, floor, inf, isfinite, isinf, log10
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ CHARTS = {"grouped": say("Grouped bars"), "panels": say("Panels"), "heat": say("
 MOST_GROUPED, MOST_PANELS, MOST_PANEL_ROWS = 4, 12, 20
 #: A heat map of more columns has no numbers in its fields.
 MOST_NUMBERED = 24
+#: The width of an axis on a phone, and of a letter, in pixels.
+_PHONE, _LETTER = 270, 8
 
 
 def places(cell: Cell, decimals: int | None) -> int:
@@ -142,16 +144,35 @@ class Scale:
         return [k * self.step for k in range(first, last + 1)]
 
     def axis(self) -> str:
-        """The numbers of the scale."""
+        """The numbers of the scale; those that a phone has no room for are spare."""
         parts = ['<svg class="chart ticks" aria-hidden="true" width="100%" height="18">']
+        every = next((n for n in (1, 2) if self._apart(n)), 5)
         for number in self.ticks:
-            share = (number - self.bottom) / (self.top - self.bottom)
-            anchor = "start" if share < 0.02 else "end" if share > 0.98 else "middle"
+            spare = "" if self._labelled(number, every) else " spare"
             parts.append(
-                f'<text class="tick" x="{self.at(number)}" y="13"'
-                f' text-anchor="{anchor}">{short(number)}</text>'
+                f'<text class="tick{spare}" x="{self.at(number)}" y="13"'
+                f' text-anchor="{self._anchor(number)}">{short(number)}</text>'
             )
         return "".join([*parts, "</svg>"])
+
+    def _labelled(self, number: float, every: int) -> bool:
+        return round(number / self.step) % every == 0
+
+    def _anchor(self, number: float) -> str:
+        share = (number - self.bottom) / (self.top - self.bottom)
+        return "start" if share < 0.02 else "end" if share > 0.98 else "middle"
+
+    def _apart(self, every: int) -> bool:
+        """Whether labels of every so many of the numbers lie apart on a phone."""
+        end = -inf
+        for number in (one for one in self.ticks if self._labelled(one, every)):
+            at = _PHONE * (number - self.bottom) / (self.top - self.bottom)
+            width = _LETTER * len(short(number))
+            start = at - width * {"start": 0, "middle": 0.5, "end": 1}[self._anchor(number)]
+            if start < end + _LETTER:
+                return False
+            end = start + width
+        return True
 
     @property
     def lines(self) -> str:
