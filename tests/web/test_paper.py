@@ -194,8 +194,8 @@ def test_pages_at_twice_their_size_are_no_wider_than_the_screen(
 def test_numbers_of_an_axis_have_room_beside_each_other(browser: Browser, tool: QueryTool) -> None:
     page = opened(browser, viewport={"width": 390, "height": 844}).new_page()
     page.goto(tool.address + views(tool)["panels"])
-    ranges = [(low, 10**k * n / 7) for k in range(-2, 8) for n in (8, 30, 52) for low in (0, -1)]
-    ranges += [(-(10**k) * n / 7, 10**k * 2) for k in range(-1, 7) for n in (1, 4, 8, 20, 60)]
+    tops = [10**k * n for k in range(-2, 8) for n in (1.07, 1.9, 3.8, 7.4)]
+    ranges = [(-share * top, top) for top in tops for share in (0, 0.13, 0.3, 0.6, 5)]
     axes = [Scale.over(low, high) for low, high in ranges]
     panel = page.locator(".panels .bar-axis").first
     shown = panel.evaluate(
