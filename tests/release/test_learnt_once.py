@@ -30,9 +30,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("learnt")
     tables = eree.load(eree_study.synthesize(folder / "data", jobs=20_000))
     plan, found = eree.Plan.of(PLAN | {"data": str(tables.folder)}), []
-    for seed in (1, 2):
-        found.append(folder / f"out-{seed}")
-        eree.publish(plan, tables, ledger=None, out=found[-1], random=eree.SeededRandom(seed))
+    total = eree.Guarantee(eree.Strong("0.1"), 12)
+    ledger = eree.Ledger.create(folder / "ledger.db", total, data_set="data")
+    for name in ("one", "two"):
+        found.append(folder / name)
+        eree.publish(plan, tables, ledger=ledger, out=found[-1])
     return found
 
 
@@ -86,6 +88,14 @@ def test_what_one_command_learns_every_later_one_knows_and_says_the_same(
     moved = shutil.move(release, release.parent / "moved")
     learnt = learning(monkeypatch)
     assert told(Path(moved)) == without and not learnt
+
+
+def test_who_verifies_estimates_believes_nothing_that_was_kept(
+    release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eree.write_estimates(release)
+    learnt = learning(monkeypatch)
+    assert eree.verify(release) and sorted(learnt) == ["jobs", "people"]
 
 
 @pytest.mark.parametrize("changed", ["tables/jobs.parquet", "areas/place.parquet"])
