@@ -17,6 +17,7 @@ import eree
 from browsing import opened, running
 from declared import book, town
 from eree.web.app import application
+from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
@@ -24,7 +25,7 @@ from offices import privacy, settings, table
 from served import HOME
 
 EDGE = privacy(neighbours="edge", alpha=None)
-TITLED = {"title": "Jobs of the town"}
+TITLED = {"title": "Jobs of the town", "contact": "https://example.org/ask", "note": "Provisional"}
 TABLES = [
     table(name="one", by=[]),
     table(name="workers", by=["county", "sex", "grade"]),
@@ -163,3 +164,18 @@ def test_one_figure_is_shown_by_the_script_as_without_it(
         assert "99%" in page.locator("caption").inner_text()
         assert errors == []
         page.context.close()
+
+
+def test_machines_hear_whole_sentences_and_whom_to_ask(
+    client: TestClient, sparse: Catalogue
+) -> None:
+    titled = next(data.name for data in sparse.data_sets if data.heading)
+    page = client.get(f"/d/{titled}").text
+    assert 'edge neighbours. Jobs of the town. Provisional.">' in page
+    refused = client.get("/data.json").json()["error"]["message"]
+    assert f"and {sparse.data_sets[0].title} has none; say them" in refused
+    office = Branding(name="Office", contact="Desk <desk@example.org>")
+    asked = TestClient(application(sparse, HOME, branding=office), base_url=HOME)
+    for data in asked.get("/data.json").json()["dataset"]:  # a page to ask on is no e-mail address
+        assert data["contactPoint"]["hasEmail"] == "mailto:desk@example.org"
+        assert data["contactPoint"]["fn"] == "Desk"
