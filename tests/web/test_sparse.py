@@ -19,6 +19,7 @@ from declared import book, town
 from eree.web.app import application
 from eree.web.branding import Branding
 from eree.web.catalogue import Catalogue
+from eree.web.export import file_name
 from eree.web.linked import LinkedTable
 from eree.web.query import Query
 from offices import privacy, settings, table
@@ -179,3 +180,15 @@ def test_machines_hear_whole_sentences_and_whom_to_ask(
     for data in asked.get("/data.json").json()["dataset"]:  # a page to ask on is no e-mail address
         assert data["contactPoint"]["hasEmail"] == "mailto:desk@example.org"
         assert data["contactPoint"]["fn"] == "Desk"
+
+
+def test_files_of_other_filters_have_other_names(data: dict[str, LinkedTable]) -> None:
+    """Letters that a file's name cannot have are not all that tells two of them apart."""
+    workers, names = data["workers"], set[str]()
+    codes = ("São João", "Sao Joao", "日本橋", "渋谷", "a,b", "a b")
+    for code in codes:
+        query = Query(("sex",), where={"county": (code,)})
+        names.add(file_name(workers, query, "csv"))
+    assert len(names) == len(codes)
+    assert all(re.fullmatch(r"[A-Za-z0-9.-]+", name) for name in names)
+    assert any("county-Sao-Joao-" in name for name in names)
