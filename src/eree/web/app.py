@@ -110,7 +110,7 @@ def application(
 
     def elsewhere(scope: Scope) -> Kept | None:
         """Leads on from an address with other slashes or capital letters than ours."""
-        prefix, rest = one_address(scope["path"], others, catalogue.by_name)
+        prefix, rest = one_address(scope["path"], site.language, others, catalogue.by_name)
         asked = {**scope, "path": rest, "root_path": ""}
         there = rest and any(one.matches(asked)[0] is Match.FULL for one in plain)
         if not there or prefix + rest == scope["path"] or scope["method"] not in ("GET", "HEAD"):
