@@ -57,6 +57,8 @@ def test_a_path_with_other_slashes_or_capitals_leads_to_the_one_address(
         for path, where in (
             ("/es", "/es/"),
             ("/ES//", "/es/"),
+            ("/en", "/"),  # of the main language, which another office may have beside others
+            (f"/en/d/{name}/Chart", f"/d/{name}/chart"),
             (f"/d/{name}/", f"/d/{name}"),
             (f"//d//{name}", f"/d/{name}"),
             (f"/D/{name.upper()}", f"/d/{name}"),
@@ -73,7 +75,14 @@ def test_a_path_with_other_slashes_or_capitals_leads_to_the_one_address(
             assert client.post(f"{HOME}{path}").status_code in (404, 405)
         for path in (
             *("//", "///", "//evil.example", "/\\evil.example", "/%5Cevil.example/", "/d/", "/d"),
-            *(f"/d/{name}x/", f"/d/{name}/nothing/", "/es/es", "/es//evil.example", "/static/"),
+            *(
+                f"/d/{name}x/",
+                f"/d/{name}/nothing/",
+                "/es/es",
+                "/en/en",
+                "/es//evil.example",
+                "/static/",
+            ),
             *(f"/d/{name}/codes/Place", f"/d/{name}/lists/place/", "/d/%0d%0aset-cookie:x/"),
         ):
             reply = client.get(f"{HOME}{path}")

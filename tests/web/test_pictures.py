@@ -131,3 +131,18 @@ def test_what_a_page_refuses_its_file_refuses(
     assert client.get(f"/d/{name}/chart.svg?rows=nothing").status_code == 400
     assert client.get("/d/nothing/chart.svg").status_code == 404
     assert client.get(f"/d/{tables['jobs'].name}/chart.svg?as=pie").status_code == 400
+
+
+def test_figures_of_a_wide_heat_map_stay_in_their_fields_and_long_names_are_whole(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    query = "rows=place&group.place=county&cols=sector&as=heat&show=margin"
+    found = client.get(f"/d/{tables['jobs'].name}/chart.svg?{query}").text
+    (wide,) = {*re.findall(r'<rect class="field [^>]* width="([\d.]+)"', found)}
+    figures = re.findall(r'style="font-size:([\d.]+)px">([^<]+)</text>', found)
+    assert len(figures) >= 40 and float(wide) < 30
+    for size, figure in figures:
+        assert 0.62 * float(size) * len(figure) < float(wide), figure
+    said = " ".join(texts(found.encode()))
+    for label in tables["jobs"].variable("sector").labels:
+        assert label in said

@@ -56,7 +56,7 @@ def test_pages_of_two_years_differ_by_title_and_heading(
             head = page[page.index('<div class="head">') :]
             assert f"Jobs by county, {year}" in title, path
             assert f"Jobs by county, {year}" in head[: head.index("</h1>") + 200], path
-    for path in ("/", "/methods", "/api", "/nothing"):
+    for path in ("/", "/methods", "/api"):
         page = client.get(path).text
         assert all(f"Jobs by county, {year}" in page for year in YEARS), path
     assert "Jobs of the town" in client.get("/").text

@@ -292,13 +292,13 @@ def _learnt(table: MeasuredTable) -> SizeDistribution:
 
     Of a group the largest workplace has its posterior, and the others are as sizes up to it are.
     """
-    names = table.kinds_told_apart()
     groups = table.groups
+    names = table.kinds_told_apart() if len(groups) else ()  # where nobody is, sizes are as usual
     first, _ = told_apart([groups[name] for name in names])
     columns = [groups[name].take(first).to_pylist() for name in names]
     kinds = sorted(zip(*columns, strict=True), key=str) if names else [()]
     found = usual_sizes(names, kinds)
-    if table.measurement.clips or table.filtered or not table.noise_by_size:
+    if table.measurement.clips or table.filtered or not (table.noise_by_size and len(groups)):
         return found
     evidence = _evidence(table, found)
     some = evidence.some(evenly(len(evidence.kinds), _LEARN_FROM))

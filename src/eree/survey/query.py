@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -111,6 +112,13 @@ class Axis:
     label: str
     codes: tuple[str, ...]
     labels: tuple[str, ...]
+
+    @cached_property
+    def told_apart(self) -> tuple[str, ...]:
+        """Its labels, with their codes where several have the same."""
+        number = Counter(map(str.casefold, self.labels))
+        both = zip(self.labels, self.codes, strict=True)
+        return tuple(a if number[a.casefold()] == 1 else f"{a} ({code})" for a, code in both)
 
     @cached_property
     def texts(self) -> NDArray[np.object_]:

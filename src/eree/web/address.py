@@ -31,15 +31,18 @@ def untracked(query: bytes) -> bytes:
     return b"&".join(p for p in query.split(b"&") if p and not _TRACKING.match(p))
 
 
-def one_address(path: str, codes: Collection[str], names: Collection[str]) -> tuple[str, str]:
+def one_address(
+    path: str, main: str, codes: Collection[str], names: Collection[str]
+) -> tuple[str, str]:
     """The one address that a path with other slashes or capital letters may mean.
 
-    That is the beginning of its language, one of some codes, and the rest; names are those of data
-    sets, of which one must be named where the path is of one.
+    That is the beginning of its language, one of some codes, and the rest; the main language has no
+    beginning.  Names are those of data sets, of which one must be named where the path is of one.
     """
     parts = [part for part in path.split("/") if part]
     first = parts[0].lower() if parts else ""
-    prefix, rest = (f"/{first}", parts[1:]) if first in codes else ("", parts)
+    prefix = f"/{first}" if first in codes else ""
+    rest = parts[1:] if prefix or first == main else parts
     of_data = len(rest) > 1 and rest[0] in ("d", "D")
     own = 3 if of_data else 1  # what follows are names that readers gave
     rest[:own] = [part.lower() for part in rest[:own]]

@@ -72,6 +72,10 @@ class Side:
         """Their labels."""
         return tuple(a.labels[p] for a, p in zip(self.axes, self.grid[number], strict=True))
 
+    def told_apart(self, number: int) -> tuple[str, ...]:
+        """Their labels where no codes stand beside them."""
+        return tuple(a.told_apart[p] for a, p in zip(self.axes, self.grid[number], strict=True))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the variables beside figures."""

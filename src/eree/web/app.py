@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from hashlib import blake2b
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -109,7 +110,7 @@ def application(
 
     def elsewhere(scope: Scope) -> Kept | None:
         """Leads on from an address with other slashes or capital letters than ours."""
-        prefix, rest = one_address(scope["path"], others, catalogue.by_name)
+        prefix, rest = one_address(scope["path"], site.language, others, catalogue.by_name)
         asked = {**scope, "path": rest, "root_path": ""}
         there = rest and any(one.matches(asked)[0] is Match.FULL for one in plain)
         if not there or prefix + rest == scope["path"] or scope["method"] not in ("GET", "HEAD"):
@@ -147,8 +148,8 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
     """The addresses of pages in one language, and of all that is no page."""
     stamp = f"v={site.pages.stamp}"
 
-    def refuse(status: int, reason: str, as_json: bool) -> Kept:
-        return Kept(site.refused(status, reason, as_json))
+    def refuse(status: int, reason: str, as_json: bool, *more: Any) -> Kept:
+        return Kept(site.refused(status, reason, as_json, *more))
 
     def route(path: str, view: View, caching: str = SHORT) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -164,18 +165,18 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
                         return Kept(made, caching, stamp if caching == _WEEK else "")
                 except UnicodeDecodeError:
                     said = say("an address is written in plain letters and %(coded)s", coded="%XX")
-                    return refuse(400, said, key[2])
+                    return refuse(400, said, key[2], parts.get("name", ""))
                 except Refusal as refusal:
                     status = {Missing: 404, TooLarge: 413}.get(type(refusal), 400)
                     if status == 404 and (found := elsewhere(request.scope)):
                         return found
                     reason = reason_of(refusal)
                     if not isinstance(refusal, Unknown):
-                        return refuse(status, reason, key[2])
+                        return refuse(status, reason, key[2], parts.get("name", ""))
                     where = quote(request.scope["path"]).removeprefix(site.prefix)
                     where += "?" * bool(refusal.instead)
                     instead = where + refusal.instead, refusal.left
-                    return Kept(site.refused(status, reason, key[2], *instead))
+                    return refuse(status, reason, key[2], parts.get("name", ""), *instead)
 
             if parts.get("name") not in site.catalogue.by_name:  # nothing is worked out
                 return desk.at_once(key, work)
@@ -214,7 +215,7 @@ def _routes(site: Site, desk: Desk, elsewhere: Callable[[Scope], Kept | None]) -
                     return Kept(made(**parts, sent_as=(kind, body), as_json=as_json))
             except Refusal as refusal:
                 status = 404 if isinstance(refusal, Missing) else 400
-                return refuse(status, reason_of(refusal), as_json)
+                return refuse(status, reason_of(refusal), as_json, name)
 
         key = request.scope["path"].encode(), blake2b(kind.encode() + body).digest(), as_json
         return await desk.answer(key, work, request.receive, name)

@@ -149,7 +149,8 @@ def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
     for text, code in zip((one, two), codes, strict=True):
         if not code:
             said = say(
-                "%(name)s is no area here; name one by its code or its name", name=repr(text)
+                "%(name)s is no area here, or several; name one by its code or its name",
+                name=repr(text),
             )
             raise NotKnown(said, text.strip(), {one.casefold() for one in known})
     if codes[0] == codes[1]:
@@ -159,7 +160,7 @@ def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
     if missing := [code for code in codes if code not in where]:
         raise Refusal(say("no job is in %(area)s; name an area that has some", area=missing[0]))
     first, second = (
-        Compared(code, side.labels(where[code])[0], block.cell(where[code])) for code in codes
+        Compared(code, side.told_apart(where[code])[0], block.cell(where[code])) for code in codes
     )
     verdict = "one" if first.cell.low > second.cell.high else ""
     return Pair(first, second, "two" if second.cell.low > first.cell.high else verdict)

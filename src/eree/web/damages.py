@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,9 +37,7 @@ class Slip:
 
 def called(axis: Axis) -> dict[str, str]:
     """The codes of areas by what they may be called: by their codes, and names that one has."""
-    names = [label.casefold() for label in axis.labels]
-    once = Counter(names)
-    found = {n: code for n, code in zip(names, axis.codes, strict=True) if once[n] == 1}
+    found = {n.casefold(): code for n, code in zip(axis.told_apart, axis.codes, strict=True)}
     found |= {code.casefold(): code for code in axis.codes}
     return found | {code: code for code in axis.codes}
 
@@ -140,7 +137,7 @@ def _unread(number: int, line: str, known: Sequence[Mapping[str, str]]) -> str:
     wrong = [code for code, of in zip(fields, known, strict=False) if not code_of(code, of)]
     if wrong and len(fields) > len(known):
         return say(
-            "line %(line)s of the damage names %(code)s, which is no code here",
+            "line %(line)s of the damage names %(code)s, which is no area here, or several",
             line=number,
             code=repr(wrong[0][:MOST_SHOWN]),
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, prod
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -111,7 +112,7 @@ def metadata(data: DataSet, query: Query, apart: tuple[DataSet, ...], home: str)
     if labels:
         caption = say("%(measure)s by %(by)s", measure=measure, by=Joined(" × ", labels))
     if filters:
-        kept = "; ".join(_short(text) for text in filters)
+        kept = "; ".join(t if len(t) <= 80 else t[:77].rstrip() + "…" for t in filters)
         caption = Joined("", (caption, f" ({kept})"))
     address = f"{home}/d/{data.name}?{query.address()}"
     lists: dict[str, list[str]] = {}
@@ -158,18 +159,16 @@ def file_name(data: DataSet, query: Query, ending: str, *own: str) -> str:
         own = (f"at-{float(query.confidence):.0%}", *own)
     last = plain_name("-".join([*own, data.release.period]), MOST_LETTERS // 2)
     name, room = plain_name("-".join(parts), MOST_ADDRESS), MOST_LETTERS - len(last) - 1
-    if len(name) > room:  # others begin like it
+    odd = any(plain_name(c) != c.lstrip("~") for codes in query.where.values() for c in codes)
+    if odd or len(name) > room:  # others are written like it, or begin like it
         name = f"{plain_name(name, room - 9)}-{sha256(parts)[:8]}"
     return f"{'-'.join(filter(None, (name, last)))}.{ending}"
 
 
 def plain_name(text: str, most: int = MOST_LETTERS) -> str:
     """A text as the name of a file that every system takes."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text)[:most].strip("-.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:77].rstrip() + "…"
+    latin = normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9.]+", "-", latin)[:most].strip("-.")
 
 
 def tidy(answer: Answer) -> pa.Table:

@@ -62,7 +62,7 @@ class House:
         if as_json:
             return in_json({"data_sets": [described(data, self.home) for data in found]})
         groups: dict[str, list[DataSet]] = {}
-        for data in found:
+        for data in sorted(found, key=lambda data: bool(data.heading)):  # without: first
             groups.setdefault(data.heading, []).append(data)
         here = f"/?{written([('find', find)])}" if find else "/"
         known = {"every": self.catalogue.data_sets, "found": found, "mapped": self._maps}
@@ -103,19 +103,21 @@ class House:
         status: int,
         reason: str,
         as_json: bool,
+        near: str = "",
         instead: str = "",
         left: Sequence[str] = (),
     ) -> Reply:
         """A page that says what went wrong, and what would work.
 
-        `instead` is an address that leaves out what means nothing.
+        `near` is the data set that was asked for, `instead` an address that leaves out what means
+        nothing.
         """
         if as_json:
             error = {"status": status, "message": reason[:1].upper() + reason[1:]}
             error |= {"instead": f"{self.home}{instead}"} if instead else {}
             return in_json({"error": error}, status)
         known = {"status": status, "heading": HEADINGS.get(status, OTHERWISE), "reason": reason}
-        known |= {"instead": instead, "left": left, "data_sets": self.catalogue.data_sets}
+        known |= {"instead": instead, "left": left, "data": self.catalogue.by_name.get(near)}
         return Reply(status, HTML, self.pages.render("error.html", self.language, "/", **known))
 
     def _page(self, template: str, here: str, **given: Any) -> Reply:

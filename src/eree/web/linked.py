@@ -159,7 +159,10 @@ class LinkedTable(DataSet):
             of_runs = sums.over_kinds(by_count.over)
         elif known is not None and not (asked.guaranteed or asked.together):
             calibrated = known.calibrated
-            of_runs = sums.over(calibrated.additive)
+            if calibrated.cells == self._columns.cells:
+                of_runs = sums.over(calibrated.additive)
+            else:
+                calibrated = None  # each worker cell has noise of its own
         values = sums.of(self._values[asked.measure])
         first = Added(sums, values, of_runs, by_kind=by_count is not None)
         kept = [[name in one.by for name in asked.by] for one in wanted]

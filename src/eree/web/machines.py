@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
+from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape as in_xml
@@ -78,15 +79,17 @@ class Machines:
         )
 
     def _us(self, data: DataSet) -> dict[str, Any]:
-        publisher, contact = self._publisher(data), self._said(data, "contact")
-        mail = _MAIL.search(contact)
+        publisher, mail = self._publisher(data), self._mail(data)
         if not publisher or mail is None:
             raise Refusal(
                 say(
                     "the catalogue for US offices names a publisher and an e-mail address for every"
-                    " data set; say them in [about] of plans, or as name and contact in site.toml"
+                    " data set, and %(title)s has none; say them in [about] of plans, or as name"
+                    " and contact in site.toml",
+                    title=data.title,
                 )
             )
+        beside = _BRACKETS.sub("", mail.string.replace(mail[0], ""))
         found = {
             "@type": "dcat:Dataset",
             "identifier": self._address(data),
@@ -98,7 +101,7 @@ class Machines:
             "publisher": {"@type": "org:Organization", "name": publisher},
             "contactPoint": {
                 "@type": "vcard:Contact",
-                "fn": _BRACKETS.sub("", contact.replace(mail[0], "")).strip(" ,;:") or publisher,
+                "fn": beside.strip(" ,;:") or publisher,
                 "hasEmail": f"mailto:{mail[0]}",
             },
             "accessLevel": "public",
@@ -140,7 +143,7 @@ class Machines:
         return replace(reply, kind="application/ld+json")
 
     def _ap(self, data: DataSet) -> dict[str, Any]:
-        mail = _MAIL.search(self._said(data, "contact"))
+        mail = self._mail(data)
         publisher, licence = self._publisher(data), self._licence(data)
         when = interval_of(data.release.period)
         found: dict[str, Any] = {
@@ -194,17 +197,18 @@ class Machines:
         said, known = spoken(say("Data sets of %(site)s, with their errors.", site=site)), ""
         if data is not None:
             said, known = self._said_of(data, prefix)
+        said = shorten(said, 300, placeholder="…")
         address = f"{self._home}{prefix}{here}"
         cards = {
             "og:type": "website",
             "og:site_name": site,
             "og:title": title,
-            "og:description": said[:300],
+            "og:description": said,
             "og:url": address,
         }
         lines = [f'<link rel="canonical" href="{escape(address)}">']
         lines += [f'<meta property="{n}" content="{escape(text)}">' for n, text in cards.items()]
-        lines.append(f'<meta name="description" content="{escape(said[:300])}">')
+        lines.append(f'<meta name="description" content="{escape(said)}">')
         if data is not None and given.get("tab") in ("", "about"):
             lines.append(f'<script type="application/ld+json">{known}</script>')
         return "\n".join(lines) + "\n"
@@ -259,6 +263,11 @@ class Machines:
         """What a release says of itself, else what the site does."""
         return data.release.described.get(name) or str(getattr(self._branding, name, ""))
 
+    def _mail(self, data: DataSet) -> re.Match[str] | None:
+        """The first e-mail address of whom to ask, with what stands around it."""
+        contacts = (data.release.described.get("contact", ""), self._branding.contact)
+        return next(filter(None, map(_MAIL.search, contacts)), None)
+
     def _publisher(self, data: DataSet) -> str:
         return data.release.described.get("publisher") or self._branding.name
 
@@ -277,7 +286,8 @@ class Machines:
             sides=sides or say("one figure"),
             promise=data.promise,
         )
-        return Joined(" ", [own, *filter(None, told)])
+        ended = [f"{one}." if one[-1] not in ".!?" else one for one in told if one]
+        return Joined(" ", [own, *ended])
 
 
 def _keywords(data: DataSet) -> list[str]:

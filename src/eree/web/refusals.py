@@ -50,7 +50,7 @@ def no_variable(name: str, known: Collection[str]) -> Refusal:
     said = say(
         "there is no variable %(name)s in this data set; it has %(known)s",
         name=repr(name),
-        known=", ".join(known),
+        known=", ".join(known) or say("none"),
     )
     return NotKnown(said, name, known)
 

@@ -175,7 +175,7 @@ class Site(House):
             names=names,
             slips=slips,
             wrong=wrong,
-            known=axis.labels[:MOST_KNOWN],
+            known=axis.told_apart[:MOST_KNOWN],
             extras=[(one, own[one]) for one in PAIR if one in own and not slips],
             pages=pages_of(len(made), PAGE_AREAS),
             count=len(made),

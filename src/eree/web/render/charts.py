@@ -214,7 +214,7 @@ class Grouped:
 def bars(answer: Answer) -> Bars:
     """A bar for every row of an answer without columns."""
     cells = answer.body.cells[:MOST_BARS]
-    labels = [answer.rows.labels(i) for i in range(len(cells))]
+    labels = [answer.rows.told_apart(i) for i in range(len(cells))]
     return _bars(answer, cells, labels, _scale(cells))
 
 
@@ -225,9 +225,9 @@ def grouped(answer: Answer, *, panels: bool) -> Grouped:
     scale = _scale(every)
     outer, inner = (answer.cols, answer.rows) if panels else (answer.rows, answer.cols)
     lines = [list(line) for line in zip(*cells, strict=True)] if panels else cells
-    labels = [inner.labels(k) for k in range(len(inner))]
+    labels = [inner.told_apart(k) for k in range(len(inner))]
     made = [_bars(answer, line, labels, scale) for line in lines]
-    groups = zip((outer.labels(k) for k in range(len(outer))), made, strict=False)
+    groups = zip((outer.told_apart(k) for k in range(len(outer))), made, strict=False)
     return Grouped(panels, tuple(groups))
 
 
@@ -328,10 +328,10 @@ def heat_map(answer: Answer) -> HeatMap:
     rows, cols = min(len(answer.rows), MOST_BARS), len(answer.cols)
     values = answer.body.jobs[:rows]
     starts = shades_up_to(float(np.max(np.nan_to_num(values), initial=0.0)))
-    columns = tuple(" · ".join(answer.cols.labels(j)) for j in range(cols))
+    columns = tuple(" · ".join(answer.cols.told_apart(j)) for j in range(cols))
     found = []
     for i in range(rows):
-        name = " · ".join(answer.rows.labels(i)) or spoken(say("All"))
+        name = " · ".join(answer.rows.told_apart(i)) or spoken(say("All"))
         cells = answer.body.cells[cols * i : cols * (i + 1)]
         fields = tuple(
             _field(cell, starts, f"{name}, {column}", answer.shown_decimals)

@@ -368,7 +368,8 @@ def _headings(side: Side, lines: Sequence[Line], letter: str) -> list[Headed]:
             span = 1 if last else _span(lines, place, start)
             spans = (span, 1) if letter == "c" else (1, span)
             axis, scope = side.axes[level], along if last else f"{along}group"
-            label, code = axis.labels[start[-1]], axis.codes[start[-1]]
+            labels = axis.told_apart if letter == "c" else axis.labels
+            label, code = labels[start[-1]], axis.codes[start[-1]]
             kind = f"at-{level}" if letter == "r" else ""
             name = f"{letter}{level}-{place}"
             own.append((level, Heading(name, label, code, *spans, scope, kind)))

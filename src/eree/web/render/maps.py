@@ -174,7 +174,7 @@ class Picture:
         self.areas = tuple(
             Area(
                 side.codes(i)[0],
-                side.labels(i)[0],
+                side.told_apart(i)[0],
                 cells[i],
                 shade,
                 self._table_of(query, side.codes(i)[0]),

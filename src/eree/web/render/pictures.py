@@ -138,7 +138,14 @@ def _picture(
     return Reply(200, SVG, whole.encode()).named(name, "attachment")
 
 
-def _text(said: str, x: float, name: str = "", anchor: str = "start", letters: int = 0) -> str:
+def _text(
+    said: str,
+    x: float,
+    name: str = "",
+    anchor: str = "start",
+    letters: int = 0,
+    size: str = "",
+) -> str:
     """A text on a line, cut to some letters with the whole of it as its title."""
     shown = said
     if letters and len(said) > letters:
@@ -146,21 +153,21 @@ def _text(said: str, x: float, name: str = "", anchor: str = "start", letters: i
     whole = f"<title>{escape(said)}</title>" if shown != said else ""
     kind = f' class="{name}"' if name else ""
     at = f'x="{x:g}" y="15" text-anchor="{anchor}"'
-    return f"<text{kind} {at}>{escape(shown)}{whole}</text>"
+    return f"<text{kind} {at}{size}>{escape(shown)}{whole}</text>"
 
 
-def _name(said: str) -> str:
-    """The name of a row before its drawing; a long one on two lines."""
+def _name(said: str, x: float = _NAMES, anchor: str = "end") -> str:
+    """The name of a row before its drawing, or of a column; a long one on two lines."""
     first, *others = wrap(said, _NAME) or [""]
     if not others:
-        return _text(said, _NAMES, anchor="end")
-    above = _text(first, _NAMES, "soft", "end")
-    below = _text(" ".join(others), _NAMES, "soft", "end", _NAME)
+        return _text(said, x, anchor=anchor)
+    above = _text(first, x, "soft", anchor)
+    below = _text(" ".join(others), x, "soft", anchor, _NAME)
     return f'<g transform="translate(0 -5)">{above}</g><g transform="translate(0 7)">{below}</g>'
 
 
 def _bars(bars: Bars, heading: str) -> list[_Line]:
-    head = [(_ROW, _text(heading, _EDGE, "head"))] if heading else []
+    head = [(_ROW, _text(line, _EDGE, "head")) for line in wrap(heading, 110)]
     return [*head, (18, _plotted(bars.scale.axis())), *((_ROW, _bar(bar)) for bar in bars.bars)]
 
 
@@ -189,16 +196,18 @@ def _heat(heat: HeatMap) -> list[_Line]:
     high = 24 + longest * 6
     names = "".join(
         f'<g transform="translate({_NAMES + 6 + (j + 0.5) * wide:.1f} {high - 16}) rotate(-60)">'
-        f"{_text(name, 0, 'soft', letters=_NAME)}</g>"
+        f"{_name(name, 0, 'start')}</g>"
         for j, name in enumerate(heat.columns)
     )
+    letters = max((len(field.text) for _, fields in heat.rows for field in fields), default=1)
+    size = f' style="font-size:{min(13, 1.6 * (wide - 3) / letters):.1f}px"'  # no figure is wider
     found, middle = [(high, names)], _NAMES + 10 + 0.5 * wide
     row = _ROW + 4 if any(len(name) > _NAME for name, _ in heat.rows) else _ROW
     for name, fields in heat.rows:
         drawn = "".join(
             f'<rect class="field {field.kind}" x="{_NAMES + 10 + j * wide:.1f}" y="0"'
             f' width="{wide:.1f}" height="{row}"><title>{escape(field.said)}</title></rect>'
-            + ("" if heat.dense else _text(field.text, middle + j * wide, "", "middle"))
+            + ("" if heat.dense else _text(field.text, middle + j * wide, "", "middle", size=size))
             + (_DOT.format(_NAMES + 15 + j * wide) if "weak" in field.kind.split() else "")
             for j, field in enumerate(fields)
         )

@@ -120,7 +120,7 @@
     for (const said of document.querySelectorAll(".pointing")) said.hidden = false;
     for (const field of document.querySelectorAll(".heat td[title]")) field.addEventListener("click", () => { told.textContent = field.title; });
     const form = document.getElementById("builder");
-    if (form) addBoard(form);
+    if (form && form.querySelector(".variable")) addBoard(form);
     const find = document.querySelector(".picker #find");
     if (find) find.addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(() => search(find.form), 200); });
   }
