@@ -97,8 +97,9 @@ class LinkedTable(DataSet):
         )
         # what sums, rankings and notes need of the noise is found before anyone asks
         self.figures(Asked((), {}, {}))
-        if self._areas.known is not None:
-            self._areas.known.calibrated.noise.far(RARE)
+        known, mechanism = self._areas.known, measurement.mechanism
+        if known is not None and mechanism.transform is None:  # others keep nothing of it
+            known.calibrated.noise.far(RARE)
         assert self.bias is not None
 
     def most(self, asked: Asked) -> int:
