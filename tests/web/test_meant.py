@@ -92,3 +92,16 @@ def test_the_work_for_a_proposal_is_bounded(
     assert client.get(f"/d/{tables['jobs'].name}?{query}").status_code == 400
     assert len(asked) == 1  # once for a question, however many parts of it are not known
     assert refusals._MOST_COMPARED < 100
+
+
+def test_a_level_is_no_variable_and_what_asks_for_it_is_said(
+    client: TestClient, tables: dict[str, LinkedTable]
+) -> None:
+    name = tables["jobs"].name
+    for query in ("rows=supersector", "where.supersector=x"):
+        found = client.get(f"/d/{name}.json?{query}").json()["error"]["message"]
+        said, _, example = found.partition(": ")
+        assert said == "Supersector is a level of sector"
+        assert client.get(f"/d/{name}.json?{example}").status_code == 200
+    page = client.get(f"/d/{name}?rows=supersector").text
+    assert "Supersector is a level of sector: rows=sector&amp;group.sector=supersector" in page

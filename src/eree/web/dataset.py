@@ -326,7 +326,7 @@ class DataSet(ABC):
     def variable(self, name: str) -> Variable:
         """A variable by its name."""
         if name not in self._by_name:
-            raise no_variable(name, self._by_name)
+            raise no_variable(name, {one: v.levels for one, v in self._by_name.items()})
         return self._by_name[name]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from eree.errors import Refusal, hint
 from eree.web.words import Joined, say
@@ -45,8 +45,15 @@ def reason_of(refusal: Refusal) -> str:
     return reason
 
 
-def no_variable(name: str, known: Collection[str]) -> Refusal:
-    """A variable that a data set has not."""
+def no_variable(name: str, known: Mapping[str, Collection[str]]) -> Refusal:
+    """A variable that a data set has not; `known` are those it has, each with its levels."""
+    for one in (one for one, levels in known.items() if name in levels):
+        asked = f"rows={one}&group.{one}={name}"
+        return Refusal(
+            say(
+                "%(level)s is a level of %(name)s: %(example)s", level=name, name=one, example=asked
+            )
+        )
     said = say(
         "there is no variable %(name)s in this data set; it has %(known)s",
         name=repr(name),
