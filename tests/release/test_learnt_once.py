@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import eree_study
 from eree.errors import Refusal
 from eree.estimate import calibrated
 from eree.mechanisms import registry
+from eree.mechanisms.registry import ours
 
 PLAN: dict[str, Any] = {
     "privacy": {"neighbours": "strong", "alpha": "0.1", "epsilon": "6"},
@@ -46,7 +48,8 @@ def release(made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def as_new() -> None:
     """As in another process."""
-    for known in (calibrated._calibrated, calibrated._sizes, calibrated._table):
+    calibrated.forget_rows()
+    for known in (calibrated._calibrated, calibrated._sizes, calibrated._source):
         known.cache_clear()
 
 
@@ -99,18 +102,24 @@ def test_who_verifies_estimates_believes_nothing_that_was_kept(
 
 
 @pytest.mark.parametrize("changed", ["tables/jobs.parquet", "areas/place.parquet"])
-def test_other_files_are_learnt_of_once_more(
-    release: Path, made: list[Path], changed: str, monkeypatch: pytest.MonkeyPatch
+def test_of_files_that_are_not_those_of_the_record_nothing_is_kept(
+    release: Path, changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eree.rank(release, "jobs", by="place")
-    file = release / changed
-    if changed.startswith("tables"):  # of the same kind, from another draw
-        shutil.copy(made[1] / changed, file)
-    else:
-        parquet.write_table(parquet.read_table(file), file, compression="gzip")
+    file = release / changed  # the same rows in other bytes
+    parquet.write_table(parquet.read_table(file), file, compression="gzip")
+    for _ in range(2):
+        learnt = learning(monkeypatch)
+        eree.rank(release, "jobs", by="place")
+        assert learnt == ["jobs"]
+
+
+def test_other_noise_is_learnt_of_once_more(
+    release: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = eree.rank(release, "jobs", by="place").rows
     learnt = learning(monkeypatch)
-    eree.rank(release, "jobs", by="place")
-    assert learnt
+    assert not eree.rank(made[1], "jobs", by="place").rows.equals(first) and learnt == ["jobs"]
 
 
 def test_public_sizes_are_part_of_what_is_learnt_from(
@@ -130,30 +139,61 @@ def test_public_sizes_are_part_of_what_is_learnt_from(
 def test_nothing_is_kept_of_a_release_that_changes_while_it_is_read(
     release: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = calibrated._made
+    as_new()
+    whole = eree.rank(made[0], "jobs", by="place").rows
+    real, file = calibrated._made, "tables/jobs.parquet"
 
     def meanwhile(key: calibrated.ReleaseKey, name: str) -> Any:
-        found = real(key, name)
-        shutil.copy(made[1] / "tables/jobs.parquet", release / "tables/jobs.parquet")
-        return found
+        shutil.copy(made[1] / file, release / file)
+        return real(key, name)
 
     as_new()
+    shutil.rmtree(release.parent / "cache")
     monkeypatch.setattr(calibrated, "_made", meanwhile)
     with pytest.raises(Refusal, match="changed while it was read"):
         eree.rank(release, "jobs", by="place")
     monkeypatch.setattr(calibrated, "_made", real)
-    shutil.copy(made[0] / "tables/jobs.parquet", release / "tables/jobs.parquet")
-    learnt = learning(monkeypatch)
-    eree.rank(release, "jobs", by="place")
-    assert learnt
+    shutil.copy(made[0] / file, release / file)
+    for _ in range(2):
+        assert eree.rank(release, "jobs", by="place").rows.equals(whole)
+        as_new()
+
+
+def test_a_release_that_stays_open_goes_by_the_files_that_are_there(
+    release: Path, made: list[Path]
+) -> None:
+    as_new()
+    opened, file = eree.Release.open(release), "tables/jobs.parquet"
+    first = eree.rank(opened, "jobs", by="place").rows
+    shutil.copy(made[1] / file, release / file)
+    second = eree.rank(opened, "jobs", by="place").rows
+    assert opened.content is None and not second.equals(first)
+    shutil.copy(made[0] / file, release / file)
+    assert eree.rank(opened, "jobs", by="place").rows.equals(first)
+
+
+@pytest.mark.parametrize("stray", ["fifo", "link"])
+def test_what_lies_beside_the_tables_is_not_looked_at(release: Path, stray: str) -> None:
+    opened = eree.Release.open(release)
+    before = opened.content
+    if stray == "fifo":
+        os.mkfifo(release / "tables/stray.parquet")
+    else:
+        (release / "tables/stray.parquet").symlink_to("/dev/zero")
+    assert opened.content == before is not None
+    (release / "areas/place.parquet").unlink()
+    assert opened.content is None
 
 
 def test_nothing_is_kept_of_a_mechanism_whose_source_no_digest_knows(
     release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = {eree.Release.open(release).about(name)["mechanism"] for name in ("jobs", "people")}
-    monkeypatch.setattr(calibrated, "own_mechanisms", lambda: (min(used),))
-    assert registry.own_mechanisms() == ()
+    used = eree.Release.open(release).about("jobs")["mechanism"]
+    kind, places = type(eree.mechanism(used, alpha="0.1", epsilon=2)), registry._OURS.places
+    assert ours(used) and not ours("none")
+    left = {name: place for name, place in places.items() if name != used}
+    monkeypatch.setattr(registry, "_OURS", registry.Named(left))
+    monkeypatch.setattr(registry, "_OWN", {used: kind})
     learnt = learning(monkeypatch)
     for _ in range(2):
         eree.rank(release, "jobs", by="place")

@@ -81,6 +81,24 @@ def test_a_table_of_nobody_is_served(client: TestClient, data: dict[str, LinkedT
     assert client.get(f"{address}.json").json()["totals"]["all"]["estimate"] == 0
 
 
+@pytest.mark.parametrize("neighbours", ["strong", "weak"])
+def test_tables_of_nobody_whose_noise_goes_by_sizes_are_served(
+    neighbours: str, tmp_path: Path
+) -> None:
+    where = {"county": ["171"], "sector": ["44-45"]}
+    types = ["sex"] if neighbours == "weak" else []
+    total = eree.Strong("0.1") if neighbours == "strong" else eree.Weak("0.1", types)
+    ledger, folder = book(tmp_path, total), town().write(tmp_path / "data")
+    given = {"neighbours": neighbours, **({"types": types} if types else {})}
+    wanted = [table(name="jobs", by=["sector"], where=where)]
+    wanted += [table(name="people", by=["sector", "sex"], where=where)]
+    plan = eree.Plan.of(settings(folder, privacy=privacy(**given), table=wanted))
+    release = eree.publish(plan, eree.load(folder), ledger=ledger, out=tmp_path / "out")
+    assert not release.table("jobs").num_rows and not release.table("people").num_rows
+    for one in Catalogue.open([release.folder]).data_sets:
+        assert one.figures(Query().asked()).values.tolist() == [0]
+
+
 def test_areas_that_share_a_name_are_told_apart_where_no_code_stands(
     client: TestClient, data: dict[str, LinkedTable]
 ) -> None:
@@ -100,7 +118,7 @@ def test_areas_that_share_a_name_are_told_apart_where_no_code_stands(
         assert {*both} <= {*names(path)}, path
     assert "(171)" not in client.get(f"{workers}?rows=county").text  # the code is beside it
     assert (
-        "is no area here, or several"
+        "matches no area here, or more than one"
         in client.get(f"{workers}/ranking?rows=county&one=Washington&two=172").text
     )
     decided = client.get(

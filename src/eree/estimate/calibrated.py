@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,13 +26,14 @@ from eree.estimate.quantiles import MOST_KURTOSIS, quantiles
 from eree.estimate.size_distribution import KNOWN, SizeDistribution, told_apart, usual_sizes
 from eree.estimate.sizes import WorkplaceSizes
 from eree.mechanisms.mechanism import EMPTY
-from eree.mechanisms.registry import own_mechanisms
+from eree.mechanisms.registry import ours
 from eree.policy.plain_data import guarantee_of
 from eree.random.exact import Array, Integers
 from eree.release.contents import counted_by
 from eree.release.price import measurement_for
-from eree.release.release import PUBLIC_SIZES, Release, content_of
+from eree.release.release import PUBLIC_SIZES, Release
 
+T = TypeVar("T")
 #: Rounds in which sizes are learnt from a table, and cells that they are learnt from.
 _ROUNDS, _LEARN_FROM = 5, 3_000
 #: Workplaces of each kind that are taken to be as all are, before any is known.
@@ -55,7 +57,7 @@ def forget_rows() -> None:
 
 @lru_cache(maxsize=1024)
 def _source(key: ReleaseKey, table: str) -> str:
-    return sizes_from(key.release, table)
+    return key.unchanged(sizes_from(key.release, table))
 
 
 def sizes_from(release: Release, table: str) -> str:
@@ -96,8 +98,14 @@ class ReleaseKey:
     """A release to look things up by: its folder, its name, public sizes and files, where known."""
 
     def __init__(self, release: Release) -> None:
-        self.release = release
-        self._name = release.place, release.identity, release.content
+        self.release, self.content = release, release.content
+        self._name = release.place, release.identity, self.content
+
+    def unchanged(self, found: T) -> T:
+        """What was found, if the files were the same all the while: only that is ever kept."""
+        if self.content is not None and self.release.content != self.content:
+            raise Refusal(f"{self.release.folder} changed while it was read; try again")
+        return found
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -108,16 +116,12 @@ class ReleaseKey:
 
 @lru_cache(maxsize=1024)
 def _calibrated(key: ReleaseKey, name: str) -> CalibratedTable | None:
-    release, content = key.release, key.release.content
-    used = {str(release.about(table)["mechanism"]) for table in release.tables}
-    if content is None or not used.isdisjoint(own_mechanisms()):  # no digest knows their source
+    release, content = key.release, key.content
+    if content is None or not all(ours(str(release.about(t)["mechanism"])) for t in release.tables):
         return _made(key, name)
 
     def whole() -> CalibratedTable | None:
-        found = _made(key, name)
-        if content_of(release) != content:
-            raise Refusal(f"{release.folder} changed while it was read; try again")
-        return found
+        return key.unchanged(_made(key, name))
 
     mechanism = measurement_of(release, name)[1].mechanism
     return kept_table(f"calibrated {content} {name!r}", mechanism, whole)
@@ -233,7 +237,7 @@ def _table(key: ReleaseKey, name: str) -> MeasuredTable:
     read = MeasuredTable.read(key.release, name, coded=True)
     found = replace(read, rows=read.rows.select(["noisy"]))
     found.__dict__["groups"] = read.groups
-    return found
+    return key.unchanged(found)
 
 
 @lru_cache(maxsize=1024)
@@ -248,7 +252,7 @@ def _sizes(key: ReleaseKey, name: str) -> SizeDistribution:
     else:
         found = _profiled(release, source)
     table = _table(key, name)
-    return found.told_apart_by((*table.attributes, *table.above))
+    return key.unchanged(found.told_apart_by((*table.attributes, *table.above)))
 
 
 def _profiled(release: Release, name: str) -> SizeDistribution:

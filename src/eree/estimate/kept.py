@@ -1,13 +1,13 @@
 """What was learnt of the noise of a table, as arrays that the user's cache folder keeps.
 
 It follows from the files of a release and from the code alone, and takes long for a large one.  It
-is kept under a digest of all files, so only where these were compared with it.
+is kept under the digest of its content; the noise itself is that of its mechanism, and kept apart.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -16,14 +16,11 @@ import numpy as np
 from eree.estimate.by_count import ByCount
 from eree.estimate.calibration import Calibrated
 from eree.estimate.evidence import CalibratedTable, Evidence, Fit
-from eree.estimate.noise import NoiseBySize
+from eree.estimate.noise import noise_of_cells, noise_of_groups
 from eree.estimate.quantiles import LEVELS
 from eree.estimate.size_distribution import SizeDistribution
 from eree.mechanisms.cache import Arrays, arrays_by_package
 from eree.mechanisms.mechanism import Mechanism
-
-_NOISE = ("sizes", "draws", "mean", "covariance", "joint_fourth", "least_variance")
-_FOLLOW = ("variance", "fourth")  # from its draws, which takes a while
 
 
 def kept_table(
@@ -55,7 +52,7 @@ def _packed(made: CalibratedTable | None) -> Arrays:
         "sizes.shares": made.sizes.shares,
         "sizes.least": made.sizes.least,
         "points": calibrated.points,
-        **_of_noise("noise", calibrated.noise),
+        "noise": calibrated.noise.sizes,
     }
     found |= {f"reach.{level}": reach for level, reach in calibrated.reaches.items()}
     if calibrated.points.shape[1] > 1:  # of single classes it is found at once
@@ -70,8 +67,6 @@ def _packed(made: CalibratedTable | None) -> Arrays:
         found |= {"own.workplaces": own.workplaces, "own.kinds": own.kinds}
         if own.noisy is not None and own.noise is not None:
             found["own.noisy"] = own.noisy
-            if own.noise is not calibrated.noise:
-                found |= _of_noise("own", own.noise)
     return found
 
 
@@ -84,7 +79,8 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
     sizes = SizeDistribution(
         tuple(about["attributes"]), kinds, *(found[f"sizes.{name}"] for name in names)
     )
-    noise = _noise("noise", found, mechanism)
+    beside = tuple(found["noise"].tolist())
+    noise = noise_of_cells(mechanism, beside)
     calibrated = Calibrated(noise, found["points"], about["cells"], about["widened"])
     if "distinct" in found:
         calibrated.__dict__["distinct"] = found["distinct"], found["back"]
@@ -98,21 +94,9 @@ def _unpacked(found: Arrays, mechanism: Mechanism) -> CalibratedTable | None:
         workplaces, of_kinds = found["own.workplaces"], found["own.kinds"]
         own = Evidence(workplaces, of_kinds)
         if "own.noisy" in found:
-            of_groups = _noise("own", found, mechanism) if "own.draws" in found else noise
+            of_groups = noise_of_groups(mechanism, beside, about["cells"])
             own = Evidence(workplaces, of_kinds, found["own.noisy"], of_groups)
     fit = None if about["fit"] is None else Fit(**about["fit"])
     by_count = ByCount.given(mechanism, found["classes"]) if "classes" in found else None
     beyond, sums = found.get("beyond"), about["sums"]
     return CalibratedTable(calibrated, sizes, own, beyond, fit, sums, by_count)
-
-
-def _of_noise(what: str, noise: NoiseBySize) -> Arrays:
-    return {f"{what}.{name}": getattr(noise, name) for name in (*_NOISE, *_FOLLOW)}
-
-
-def _noise(what: str, found: Mapping[str, Any], mechanism: Mechanism) -> NoiseBySize:
-    own = {name: found[f"{what}.{name}"] for name in (*_NOISE, *_FOLLOW)}
-    follow = {name: own.pop(name) for name in _FOLLOW}
-    made = NoiseBySize(sizes=own.pop("sizes"), mechanism=mechanism, **own)
-    made.__dict__.update(follow)
-    return made

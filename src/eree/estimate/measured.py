@@ -112,7 +112,10 @@ class MeasuredTable:
         if not groups.attributes:
             return np.zeros(len(self.groups), dtype=np.int64)
         mine, theirs = self.groups_with(groups.attributes), groups.groups
-        both = [pa.chunked_array([*theirs[n].chunks, *mine[n].chunks]) for n in groups.attributes]
+        both = [
+            pa.chunked_array([*theirs[n].chunks, *mine[n].chunks], type=theirs[n].type)
+            for n in groups.attributes
+        ]
         first, back = told_apart(both)
         place = np.full(len(first), -1)
         place[back[: len(theirs)]] = np.arange(len(theirs))

@@ -6,6 +6,7 @@ release.  So all that is known here holds for every mechanism, whatever its fami
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eree.cells import Cell
+from eree.mechanisms.cache import Arrays, arrays_by_mechanism
 from eree.mechanisms.mechanism import Mechanism
 from eree.random.exact import Array, Integers
 from eree.random.source import SeededRandom
@@ -162,21 +164,25 @@ class NoiseBySize:
 @lru_cache(maxsize=8)
 def noise_of_cells(mechanism: Mechanism, sizes: tuple[int, ...]) -> NoiseBySize:
     """The noise of one cell; those of a group that is drawn at once are alike."""
-    drawn = drawn_noise(mechanism, sizes, mechanism.at_once)
-    covariance, joint = np.zeros(len(sizes)), np.zeros(len(sizes))
-    if mechanism.at_once > 1:
-        for i, groups in enumerate(drawn):
-            away = groups - groups.mean()
-            pairs = away.shape[1] * (away.shape[1] - 1)
-            squares = away**2
-            covariance[i] = ((away.sum(1) ** 2 - squares.sum(1)) / pairs).mean()
-            both = ((squares.sum(1) ** 2 - (squares**2).sum(1)) / pairs).mean()
-            joint[i] = both - squares.mean() ** 2
-    ordered = _sorted(drawn)
-    mean = _means(mechanism, sizes, ordered)
-    least = np.array([min(mechanism.variance(size), 1e300) for size in sizes])
-    least = np.where(np.isfinite(least), least, 0.0)
-    return NoiseBySize(np.array(sizes), ordered, mean, covariance, joint, least, mechanism)
+
+    def made() -> NoiseBySize:
+        drawn = drawn_noise(mechanism, sizes, mechanism.at_once)
+        covariance, joint = np.zeros(len(sizes)), np.zeros(len(sizes))
+        if mechanism.at_once > 1:
+            for i, groups in enumerate(drawn):
+                away = groups - groups.mean()
+                pairs = away.shape[1] * (away.shape[1] - 1)
+                squares = away**2
+                covariance[i] = ((away.sum(1) ** 2 - squares.sum(1)) / pairs).mean()
+                both = ((squares.sum(1) ** 2 - (squares**2).sum(1)) / pairs).mean()
+                joint[i] = both - squares.mean() ** 2
+        ordered = _sorted(drawn)
+        mean = _means(mechanism, sizes, ordered)
+        least = np.array([min(mechanism.variance(size), 1e300) for size in sizes])
+        least = np.where(np.isfinite(least), least, 0.0)
+        return NoiseBySize(np.array(sizes), ordered, mean, covariance, joint, least, mechanism)
+
+    return _kept(mechanism, f"noise beside {sizes}", made)
 
 
 @lru_cache(maxsize=8)
@@ -184,9 +190,33 @@ def noise_of_groups(mechanism: Mechanism, sizes: tuple[int, ...], cells: int) ->
     """The noise of the sum of so many cells, at once or one by one as they are drawn."""
     if cells == 1:
         return noise_of_cells(mechanism, sizes)
-    sums = [groups.sum(1) for groups in drawn_noise(mechanism, sizes, cells)]
-    mean, nothing = cells * noise_of_cells(mechanism, sizes).mean, np.zeros(len(sizes))
-    return NoiseBySize(np.array(sizes), _sorted(sums), mean, nothing, nothing, nothing, mechanism)
+
+    def made() -> NoiseBySize:
+        sums = [groups.sum(1) for groups in drawn_noise(mechanism, sizes, cells)]
+        mean, nothing = cells * noise_of_cells(mechanism, sizes).mean, np.zeros(len(sizes))
+        ordered = _sorted(sums)
+        return NoiseBySize(np.array(sizes), ordered, mean, nothing, nothing, nothing, mechanism)
+
+    return _kept(mechanism, f"noise of {cells} cells beside {sizes}", made)
+
+
+#: What is kept of noise, and what follows from its draws, which takes a while.
+_PARTS = ("sizes", "draws", "mean", "covariance", "joint_fourth", "least_variance")
+_FOLLOW = ("variance", "fourth")
+
+
+def _kept(mechanism: Mechanism, what: str, made: Callable[[], NoiseBySize]) -> NoiseBySize:
+    """Noise that is made, or was before: it goes by the mechanism alone."""
+
+    def parts() -> Arrays:
+        noise = made()
+        return {name: getattr(noise, name) for name in (*_PARTS, *_FOLLOW)}
+
+    kept = dict(arrays_by_mechanism(mechanism, what, parts))
+    follow = {name: kept.pop(name) for name in _FOLLOW}
+    found = NoiseBySize(**kept, mechanism=mechanism)
+    found.__dict__.update(follow)
+    return found
 
 
 def _means(mechanism: Mechanism, sizes: tuple[int, ...], draws: Array) -> Array:

@@ -122,7 +122,9 @@ def number_above(means: Array, deviations: Array, at: Array) -> Array:
 
     Both are smooth sums over the numbers.  Those whose deviations are within a factor of two are
     counted together, at points a quarter of the least of these apart, and by cubics between, which
-    have the same values and slopes there: of a mean of n that is less than n / 100,000 off.
+    have the same values and slopes there.  A cubic is off by a 384th of the fourth power of the
+    step and of the fourth derivative, which is .56 for the mean and 1.28 for the variance of one:
+    so the mean of n is less than n / 100,000 off, and the variance less than n / 75,000.
     """
     from scipy.interpolate import CubicHermiteSpline
     from scipy.special import ndtr

@@ -249,10 +249,11 @@ def _write(folder: Path, path: Path, parts: Sequence[bytes | memoryview]) -> Non
         room = MOST_BYTES - sum(one.st_size for one in about.values())
         fewer = len(entries) // 2 if len(entries) > MOST_ENTRIES else 0
         for number, old in enumerate(entries):
-            if (number >= fewer and room >= 0) or old == path:
-                break
-            room += about[old].st_size
-            old.unlink(missing_ok=True)
+            taken = about[old].st_size
+            # bytes are in large entries: what is small, such as that a release is sound, may stay
+            if old != path and (number < fewer or (room < 0 and taken > LARGE)):
+                room += taken
+                old.unlink(missing_ok=True)
 
 
 def cache_folder() -> Path | None:

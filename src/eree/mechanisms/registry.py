@@ -260,6 +260,11 @@ def is_ours(mechanism: Mechanism) -> bool:
     return known is not None and _place(known) == _place(type(mechanism))
 
 
+def ours(name: str) -> bool:
+    """Whether a name is that of one of eree's mechanisms; no other is imported to find out."""
+    return name in _OURS
+
+
 def own_mechanisms() -> tuple[str, ...]:
     """The names of all mechanisms that are not eree's and can be imported."""
     for point in _entry_points():

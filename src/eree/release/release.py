@@ -19,7 +19,7 @@ from eree.policy.plain_data import guarantee_of, parsed, sha256
 from eree.policy.schema import Schema
 from eree.release.contents import SCALED_TO, area_columns, columns_of, misread, schema_of
 from eree.release.members import MEMBERS, Members
-from eree.release.record import FORMAT, RECORD, file_digest
+from eree.release.record import FORMAT, RECORD, file_digest, file_fault
 from eree.release.tabular import Tabular
 
 P = ParamSpec("P")
@@ -86,10 +86,13 @@ class Release:
         sizes = self.public_sizes
         return str(self.folder.resolve()), 0 if sizes is None else sizes.stat().st_mtime_ns
 
-    @cached_property
+    @property
     def content(self) -> str | None:
-        """The digest of what estimates are made of, when it was first asked for."""
-        return content_of(self)
+        """The digest of what estimates are made of, as it is now; none if it is not as recorded.
+
+        Nor has a release that nobody paid for any: nothing that is learnt of one is worth keeping.
+        """
+        return content_of(self) if self.private else None
 
     @property
     def data_set(self) -> str:
@@ -298,16 +301,16 @@ def said_of(release: Release) -> str:
 
 
 def content_of(release: Release) -> str | None:
-    """A digest of the record, and of all files that estimates are made of; none without them."""
+    """A digest of a record, if its Parquet files have their own, and of the public sizes."""
     folder, sizes = release.folder, release.public_sizes
     try:
-        files = [
-            path for home in ("tables", AREAS, MEMBERS) for path in folder.glob(f"{home}/*.parquet")
-        ]
-        found = sorted(f"{path.relative_to(folder)} {file_digest(path)}" for path in files)
-        return sha256([release.record, *found, "" if sizes is None else file_digest(sizes)])
-    except (OSError, ValueError, RecursionError):
-        return None
+        listed = [one for home in ("tables", AREAS, MEMBERS) for one in release.record[home]]
+        for file, digest in (pair for one in listed for pair in one["files"].items()):
+            if file.endswith(".parquet") and file_fault(folder / file, digest):
+                return None
+        return sha256([release.record, "" if sizes is None else file_digest(sizes)])
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return None  # as of a damaged record
 
 
 def _no_release(folder: Path) -> str:

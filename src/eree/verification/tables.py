@@ -67,7 +67,7 @@ class TableRecheck(Recheck):
         if not (self.release.folder / FOLDER).exists():
             return
         self.tell("making the estimates again", 0.9)
-        with computed_again():  # nothing of it is believed that made them
+        with computed_again():  # what was learnt for them is learnt once more
             found = faults_of_estimates(self.release)
         for file, rule in found:
             self.fault("", rule, f"{FOLDER}/{file}")

@@ -149,7 +149,7 @@ def pair(data: DataSet, query: Query, one: str, two: str) -> Pair:
     for text, code in zip((one, two), codes, strict=True):
         if not code:
             said = say(
-                "%(name)s is no area here, or several; name one by its code or its name",
+                "%(name)s matches no area here, or more than one; name one by its code or its name",
                 name=repr(text),
             )
             raise NotKnown(said, text.strip(), {one.casefold() for one in known})

@@ -137,7 +137,8 @@ def _unread(number: int, line: str, known: Sequence[Mapping[str, str]]) -> str:
     wrong = [code for code, of in zip(fields, known, strict=False) if not code_of(code, of)]
     if wrong and len(fields) > len(known):
         return say(
-            "line %(line)s of the damage names %(code)s, which is no area here, or several",
+            "line %(line)s of the damage names %(code)s, which matches no area here, or more than"
+            " one",
             line=number,
             code=repr(wrong[0][:MOST_SHOWN]),
         )

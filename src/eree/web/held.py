@@ -31,8 +31,9 @@ class Held(Release):
 
     @classmethod
     def of(cls, release: Release) -> Self:
-        """Read all tables of a release."""
+        """Read all tables of a release, and what says where their areas lie."""
         found = cls(release.folder, release.record, release.public_sizes)
+        content = found.__dict__["_content"] = release.content
         files: dict[str, bytes] = {}
         for name in release.tables:
             assert Path(name).name == name  # it was verified
@@ -40,9 +41,17 @@ class Held(Release):
             known = release.about(name)["files"][f"tables/{name}.parquet"]
             if hashlib.sha256(files[name]).hexdigest() != known:
                 raise Refusal(f"{release.folder} changed while it was read; try again")
+        if found.areas and release.content != content:
+            raise Refusal(f"{release.folder} changed while it was read; try again")
         found.__dict__["_files"] = files
         found.__dict__["_alive"] = WeakValueDictionary[str, Any]()
         found.__dict__["_variables"] = {}
+        return found
+
+    @property
+    def content(self) -> str | None:
+        """The digest of what was read."""
+        found: str | None = self.__dict__["_content"]
         return found
 
     def variable(self, name: str, codes: tuple[Value, ...]) -> Variable:

@@ -100,7 +100,7 @@ class LinkedTable(DataSet):
         known, mechanism = self._areas.known, measurement.mechanism
         if known is not None and mechanism.transform is None:  # others keep nothing of it
             known.calibrated.noise.far(RARE)
-        assert self.bias is not None
+        _ = self.bias
 
     def most(self, asked: Asked) -> int:
         """How many combinations the published cells have that the filter keeps."""

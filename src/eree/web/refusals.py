@@ -48,7 +48,7 @@ def reason_of(refusal: Refusal) -> str:
 def no_variable(name: str, known: Mapping[str, Collection[str]]) -> Refusal:
     """A variable that a data set has not; `known` are those it has, each with its levels."""
     for one in (one for one, levels in known.items() if name in levels):
-        asked = f"rows={one}&group.{one}={name}"
+        asked = f"group.{one}={name}"
         return Refusal(
             say(
                 "%(level)s is a level of %(name)s: %(example)s", level=name, name=one, example=asked
