@@ -126,8 +126,8 @@ def test_a_page_answers_whether_one_is_larger(
 @pytest.mark.parametrize(
     ("one", "two", "marked", "why"),
     [
-        ("no<where", "72", ["one"], "is no area here"),
-        ("72", "no<where ", ["two"], "is no area here"),
+        ("no<where", "72", ["one"], "matches no area here"),
+        ("72", "no<where ", ["two"], "matches no area here"),
         ("72", "72", ["one", "two"], "is compared with another one"),
     ],
 )
@@ -152,7 +152,7 @@ def test_two_words_stay_in_the_form_where_one_is_wrong(
 @pytest.mark.parametrize(
     ("rows", "one", "two", "words"),
     [
-        (("sector",), "zz", "11", "'zz' is no area here"),
+        (("sector",), "zz", "11", "'zz' matches no area here"),
         (("sector",), "11", "11", "compared with another one"),
         (("sector", "ownership"), "11", "21", "by one variable"),
     ],
